@@ -1,1 +1,2 @@
-export {};
+export * from './could-not-ask.js';
+export * from './gates.js';
