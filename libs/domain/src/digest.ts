@@ -9,7 +9,8 @@ export type Digest = (text: string) => string;
  * @throws RangeError for a number that JSON cannot hold (NaN, infinities).
  */
 export function canonicalJson(value: JsonValue): string {
-  if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError('canonical JSON cannot hold NaN or an infinity');
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw new RangeError('canonical JSON cannot hold NaN or an infinity');
   if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`;
   if (isJsonObject(value)) {
     const members = Object.keys(value)

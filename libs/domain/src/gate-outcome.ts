@@ -1,7 +1,21 @@
 /** What became of one plugin's question at one gate. */
 export const HOOK_OUTCOMES = [
-  'continued', 'changed', 'handled', 'blocked', 'asked', 'skipped', 'aborted',
-  'timeout', 'crashed', 'error', 'invalid', 'oversize', 'unreachable', 'not ready', 'not asked', 'not matched',
+  'continued',
+  'changed',
+  'handled',
+  'blocked',
+  'asked',
+  'skipped',
+  'aborted',
+  'timeout',
+  'crashed',
+  'error',
+  'invalid',
+  'oversize',
+  'unreachable',
+  'not ready',
+  'not asked',
+  'not matched',
 ] as const;
 export type HookOutcome = (typeof HOOK_OUTCOMES)[number];
 

@@ -15,7 +15,12 @@ interface RunEnded {
 
 /** Payload of every ledger event, by type. The closed union: a type that is not here does not exist. */
 export interface LedgerPayloads {
-  'run.created': { readonly status: RunStatus; readonly agent: string; readonly message: Message; readonly onBusy?: OnBusy };
+  'run.created': {
+    readonly status: RunStatus;
+    readonly agent: string;
+    readonly message: Message;
+    readonly onBusy?: OnBusy;
+  };
   'run.started': Record<never, never>;
   'run.state_changed': { readonly from: RunStatus; readonly to: RunStatus };
   'turn.started': { readonly iteration: number; readonly tools: readonly string[] };
@@ -26,11 +31,30 @@ export interface LedgerPayloads {
   'assistant.delta': { readonly text: string };
   'assistant.completed': { readonly message: Message; readonly finishReason: string; readonly repaired?: boolean };
   'tool.call_started': { readonly callId: string; readonly tool: string; readonly arguments: JsonValue };
-  'tool.approval_required': { readonly approvalId: string; readonly calls: readonly ApprovalCall[]; readonly supersedes?: string; readonly expiresAt: string };
-  'tool.approval_decided': { readonly approvalId: string; readonly decisions: readonly ApprovalDecision[]; readonly actor: string };
+  'tool.approval_required': {
+    readonly approvalId: string;
+    readonly calls: readonly ApprovalCall[];
+    readonly supersedes?: string;
+    readonly expiresAt: string;
+  };
+  'tool.approval_decided': {
+    readonly approvalId: string;
+    readonly decisions: readonly ApprovalDecision[];
+    readonly actor: string;
+  };
   'tool.approval_reminder': { readonly approvalId: string };
-  'tool.execution_started': { readonly callId: string; readonly tool: string; readonly n: number; readonly arguments: JsonValue };
-  'tool.execution_retry': { readonly callId: string; readonly tool: string; readonly n: number; readonly error: string };
+  'tool.execution_started': {
+    readonly callId: string;
+    readonly tool: string;
+    readonly n: number;
+    readonly arguments: JsonValue;
+  };
+  'tool.execution_retry': {
+    readonly callId: string;
+    readonly tool: string;
+    readonly n: number;
+    readonly error: string;
+  };
   'tool.execution_result': {
     readonly callId: string;
     readonly tool: string;
@@ -79,11 +103,33 @@ export type LedgerEvent = NewLedgerEvent & {
 };
 
 export const LEDGER_EVENT_TYPES = [
-  'run.created', 'run.started', 'run.state_changed', 'turn.started', 'turn.resumed', 'turn.restarted',
-  'assistant.started', 'assistant.delta', 'assistant.completed', 'tool.call_started', 'tool.approval_required',
-  'tool.approval_decided', 'tool.approval_reminder', 'tool.execution_started', 'tool.execution_retry',
-  'tool.execution_result', 'tool.outcome_unknown', 'turn.usage_recorded', 'context.compacted', 'turn.completed',
-  'run.completed', 'run.failed', 'run.cancelled', 'run.timed_out', 'run.blocked', 'message.notice', 'extension.event',
+  'run.created',
+  'run.started',
+  'run.state_changed',
+  'turn.started',
+  'turn.resumed',
+  'turn.restarted',
+  'assistant.started',
+  'assistant.delta',
+  'assistant.completed',
+  'tool.call_started',
+  'tool.approval_required',
+  'tool.approval_decided',
+  'tool.approval_reminder',
+  'tool.execution_started',
+  'tool.execution_retry',
+  'tool.execution_result',
+  'tool.outcome_unknown',
+  'turn.usage_recorded',
+  'context.compacted',
+  'turn.completed',
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+  'run.timed_out',
+  'run.blocked',
+  'message.notice',
+  'extension.event',
 ] as const satisfies readonly LedgerEventType[];
 
 /** The terminal event type of a state. */

@@ -1,7 +1,10 @@
 import type { HookRecord } from '../gate-outcome.js';
-import type { JsonObject } from '../json.js';
+import type { JsonObject, JsonValue } from '../json.js';
+import type { Message } from '../message.js';
 import type { Principal } from '../principal.js';
 import type { ScratchpadPatch } from '../scratchpad.js';
+import type { Usage } from '../usage.js';
+import type { Turn } from './ledger.js';
 
 /** Where in the product a gate or notification stands. */
 export interface GateSite {
@@ -14,6 +17,28 @@ export interface GateSite {
   /** Set where no run exists: ties the audit to the request. */
   readonly requestId?: string;
   readonly attempt?: number;
+}
+
+/** What the loop shows in-process hooks of a run at one gate. A snapshot, but for the metadata. */
+export interface LoopView {
+  readonly run: {
+    readonly id: string;
+    readonly sessionId: string;
+    readonly tenantId: string;
+    readonly attempt: number;
+  };
+  /** Absent before the first turn and between turns. */
+  readonly turn?: Turn;
+  /** The current or coming turn's number; 0 before the first. */
+  readonly iteration: number;
+  readonly messages: readonly Message[];
+  readonly usage: Usage;
+  /** The run's metadata as it is now. */
+  readonly metadata: JsonObject;
+  /** Replaces the run's metadata; checkpointed with the next fact. */
+  setMetadata(metadata: JsonObject): void;
+  /** Appends an event of an extension to the ledger; not awaited, a lost lease is reported by the loop. */
+  emit(extension: string, name: string, payload: JsonValue): void;
 }
 
 /**
@@ -33,4 +58,6 @@ export interface GateCall {
   record(record: HookRecord): void;
   /** Lines recorded so far, in order. */
   readonly records: readonly HookRecord[];
+  /** Present inside the loop: what in-process hooks may look at. Never sent to a plugin. */
+  readonly loop?: LoopView;
 }

@@ -24,6 +24,8 @@ export interface TurnReply {
   readonly calls: readonly ToolCall[];
   readonly usage: Usage;
   readonly finishReason: string;
+  /** True when the provider's text held characters that no store accepts and they were replaced. */
+  readonly repaired?: boolean;
 }
 
 /** A call that ends without an execution. */

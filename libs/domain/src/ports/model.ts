@@ -26,7 +26,10 @@ export interface ModelRequest {
 export interface ModelGates {
   readonly headers?: (headers: HttpHeaders) => Promise<HttpHeaders>;
   /** `body` is the JSON text about to be sent; the answer's text is sent as it is. Credentials are not among the headers. */
-  readonly request?: (request: { headers: HttpHeaders; body: string }) => Promise<{ headers: HttpHeaders; body: string }>;
+  readonly request?: (request: {
+    headers: HttpHeaders;
+    body: string;
+  }) => Promise<{ headers: HttpHeaders; body: string }>;
   readonly response?: (response: { status: number; headers: HttpHeaders }) => Promise<void>;
 }
 
