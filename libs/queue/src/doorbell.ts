@@ -1,0 +1,72 @@
+import { AppError, type Doorbell, type Ring } from '@codedock/domain';
+import { queueBackendOf } from './queue-backend.js';
+import { asError, type QueueReporter } from './queue-reporter.js';
+import { requireNoEviction } from './redis-policy.js';
+import { CONNECT_TIMEOUT_MS, openRunQueue } from './run-queue.js';
+import { within } from './within.js';
+
+/** BullMQ's range; 0 would overtake every prioritised job. */
+const LOWEST_PRIORITY = 2_097_151;
+const RING_TIMEOUT_MS = 1_000;
+
+export interface DoorbellOptions {
+  readonly report?: QueueReporter;
+}
+
+/** A doorbell with its connection. */
+export interface DoorbellConnection extends Doorbell {
+  /** Closes the connection; safe to call twice. */
+  close(): Promise<void>;
+}
+
+/**
+ * Connects to the queue that rings runners.
+ * @throws AppError `config_invalid` (wrong URL, a Redis that evicts) or `queue_unavailable` (not reachable within 5 s,
+ * schema not migrated).
+ */
+export async function createDoorbell(url: string, options: DoorbellOptions = {}): Promise<DoorbellConnection> {
+  if (queueBackendOf(url) === 'redis') await requireNoEviction(url, CONNECT_TIMEOUT_MS);
+  const queue = openRunQueue(url);
+  queue.on('error', (error: Error) => options.report?.({ kind: 'queue_error', error }));
+  const unavailable = (cause: unknown) =>
+    new AppError('queue_unavailable', 'The queue cannot be reached: check QUEUE_URL, and that migrations have run.', {
+      cause,
+    });
+  let closed: Promise<void> | undefined;
+  const close = () => {
+    closed ??= queue
+      .close()
+      .catch((error: unknown) => options.report?.({ kind: 'queue_error', error: asError(error) }));
+    return closed;
+  };
+  try {
+    await within(
+      queue.waitUntilReady(),
+      CONNECT_TIMEOUT_MS,
+      () => new Error(`not ready within ${CONNECT_TIMEOUT_MS} ms`),
+    );
+  } catch (error) {
+    await close();
+    throw unavailable(error);
+  }
+  return {
+    close,
+    async ring(ring: Ring) {
+      const added = queue.add(
+        'ring',
+        { runId: ring.runId, trace: ring.trace },
+        {
+          jobId: `${ring.runId}-${ring.doorbell}`,
+          priority: Math.min(Math.max(Math.trunc(ring.priority), 1), LOWEST_PRIORITY),
+          removeOnComplete: true,
+          removeOnFail: true,
+        },
+      );
+      try {
+        await within(added, RING_TIMEOUT_MS, () => new Error(`no answer within ${RING_TIMEOUT_MS} ms`));
+      } catch (cause) {
+        throw unavailable(cause);
+      }
+    },
+  };
+}

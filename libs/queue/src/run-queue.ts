@@ -1,0 +1,107 @@
+import type { TraceContext } from '@codedock/domain';
+import {
+  type ConnectionOptions,
+  createPostgresBackend,
+  type Job,
+  type Processor,
+  Queue,
+  type QueueOptions,
+  Worker,
+  type WorkerOptions,
+} from 'bullmq';
+import { reconnectDelay } from './backoff.js';
+import { queueBackendOf } from './queue-backend.js';
+import { QUEUE_SCHEMA } from './queue-schema.js';
+
+/** Name of the one queue. */
+const RUN_QUEUE = 'runs';
+
+/** Key prefix on Redis; the braces keep all keys on one node of a Cluster. */
+export const REDIS_PREFIX = '{codedock}';
+
+/** Connections to PostgreSQL per queue client; BullMQ's own default would open ten. */
+const POOL_SIZE = 3;
+
+/** What a job carries: nothing that the database does not know better. */
+export interface RingJob {
+  readonly runId: string;
+  readonly trace: TraceContext;
+}
+
+export type RunQueue = Pick<Queue<RingJob, void, string>, 'add' | 'waitUntilReady' | 'close' | 'disconnect' | 'on'>;
+export type RunWorker = Pick<
+  Worker<RingJob, void, string>,
+  'run' | 'pause' | 'resume' | 'close' | 'waitUntilReady' | 'on' | 'isPaused'
+>;
+/** One delivered job. */
+export type RunJob = Job<RingJob, void, string>;
+type RingProcessor = Processor<RingJob, void, string>;
+
+/** How long one connection attempt to the queue may take, milliseconds. */
+export const CONNECT_TIMEOUT_MS = 5_000;
+
+function redisConnection(url: string, role: 'ring' | 'listen'): ConnectionOptions {
+  return {
+    url,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    retryStrategy: reconnectDelay,
+    // A ring must fail at once while Redis is away; a worker simply waits until it is back.
+    ...(role === 'ring' ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 } : { maxRetriesPerRequest: null }),
+  };
+}
+
+function postgresConnection(url: string, role: 'ring' | 'listen') {
+  return {
+    connectionString: url,
+    schema: QUEUE_SCHEMA,
+    max: POOL_SIZE,
+    keepAlive: true,
+    connectionTimeoutMillis: role === 'ring' ? 1_000 : CONNECT_TIMEOUT_MS,
+    application_name: `codedock-queue-${role}`,
+  };
+}
+
+/** The producing side of the queue on whichever backend the URL names. */
+export function openRunQueue(url: string): RunQueue {
+  const options = { skipMetasUpdate: true } satisfies Partial<QueueOptions>;
+  if (queueBackendOf(url) === 'redis') {
+    return new Queue<RingJob, void, string>(RUN_QUEUE, {
+      ...options,
+      prefix: REDIS_PREFIX,
+      connection: redisConnection(url, 'ring'),
+    });
+  }
+  return new Queue(
+    RUN_QUEUE,
+    { ...options, connection: postgresConnection(url, 'ring') },
+    createPostgresBackend,
+  ) as unknown as RunQueue;
+}
+
+/** The consuming side of the queue on whichever backend the URL names; does nothing before `run()`. */
+export function openRunWorker(url: string, concurrency: number, processor: RingProcessor): RunWorker {
+  const options = {
+    autorun: false,
+    concurrency,
+    // The lease in PostgreSQL decides who may work; a job that is delivered once more is harmless at any count.
+    maxStalledCount: Number.MAX_SAFE_INTEGER,
+    lockDuration: 30_000,
+    stalledInterval: 30_000,
+    runRetryDelay: 1_000,
+    removeOnComplete: { count: 0 },
+    removeOnFail: { count: 0 },
+  } satisfies Partial<WorkerOptions>;
+  if (queueBackendOf(url) === 'redis') {
+    return new Worker<RingJob, void, string>(RUN_QUEUE, processor, {
+      ...options,
+      prefix: REDIS_PREFIX,
+      connection: redisConnection(url, 'listen'),
+    });
+  }
+  return new Worker(
+    RUN_QUEUE,
+    processor,
+    { ...options, connection: postgresConnection(url, 'listen') },
+    createPostgresBackend,
+  ) as unknown as RunWorker;
+}
