@@ -1,1 +1,2 @@
-export {};
+export * from './processes/index.js';
+export * from './services/index.js';

@@ -1,0 +1,9 @@
+export { createTestDatabase, type TestDatabase } from './postgres.js';
+export {
+  describeWithRedis,
+  requireRedis,
+  startRedis,
+  type TestRedis,
+  type TestRedisDatabase,
+} from './redis.js';
+export { type TestServices, testServices } from './test-services.js';

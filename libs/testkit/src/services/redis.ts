@@ -1,0 +1,128 @@
+import { access, constants } from 'node:fs/promises';
+import path from 'node:path';
+import { Redis } from 'ioredis';
+import { freePort } from '../processes/free-port.js';
+import { temporaryFolder } from '../processes/leftovers.js';
+import { startProcess, type TestProcess } from '../processes/start-process.js';
+import { testServices } from './test-services.js';
+
+/** A Redis server of a test: real process, own folder, nothing evicted, nothing saved. */
+export interface TestRedis {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** kill -9; what it held is lost. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port, empty. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Where a test file's own Redis database is. */
+export interface TestRedisDatabase {
+  readonly url: string;
+  /** Empties it. */
+  flush(): Promise<void>;
+}
+
+const MISSING = 'redis-server is not on PATH and REDIS_URL is not set';
+
+/** Path of `redis-server`; absent when it is not installed. */
+export async function findRedisServer(): Promise<string | undefined> {
+  for (const folder of (process.env['PATH'] ?? '').split(path.delimiter)) {
+    const file = path.join(folder, 'redis-server');
+    const found = await access(file, constants.X_OK).then(
+      () => true,
+      () => false,
+    );
+    if (folder && found) {
+      return file;
+    }
+  }
+  return undefined;
+}
+
+/** Starts a Redis of one's own on a free loopback port, e.g. to kill it. Use below `describeWithRedis`. */
+export async function startRedis(): Promise<TestRedis> {
+  const command = await findRedisServer();
+  if (!command) {
+    throw new Error(`${MISSING}.`);
+  }
+  const folder = await temporaryFolder('codedock-redis-');
+  const port = await freePort();
+  const launch = (): Promise<TestProcess> =>
+    startProcess({
+      command,
+      name: 'redis-server',
+      args: [
+        ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder.path, '--daemonize', 'no'],
+        ...['--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction'],
+      ],
+      ready: /Ready to accept connections/,
+    });
+  let running = await launch();
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    get pid() {
+      return running.pid;
+    },
+    kill: async () => {
+      await running.kill();
+    },
+    restart: async () => {
+      await running.kill();
+      running = await launch();
+    },
+    stop: async () => {
+      await running.stop();
+      await folder.remove();
+    },
+  };
+}
+
+/** The Redis of a Jest run: `REDIS_URL`, a started server, or why there is none. */
+export async function startRunRedis(): Promise<
+  { readonly url: string; stop(): Promise<void> } | { readonly skipped: string }
+> {
+  const external = process.env['REDIS_URL'];
+  if (external) {
+    return { url: external, stop: async () => undefined };
+  }
+  if (await findRedisServer()) {
+    return startRedis();
+  }
+  if (process.env['REQUIRE_REDIS'] === '1') {
+    throw new Error(`REQUIRE_REDIS=1, but ${MISSING}. Install redis-server or set REDIS_URL.`);
+  }
+  return { skipped: MISSING };
+}
+
+/**
+ * The Redis of this run with a database number of this Jest worker, emptied. Publish/subscribe is shared by all
+ * numbers of a server. @throws when the run has no Redis; use below `describeWithRedis`.
+ */
+export async function requireRedis(): Promise<TestRedisDatabase> {
+  const { redis } = testServices();
+  if ('skipped' in redis) {
+    throw new Error(`This test needs Redis: ${redis.skipped}.`);
+  }
+  const url = new URL(redis.url);
+  url.pathname = `/${Number(process.env['JEST_WORKER_ID'] ?? '1') % 16}`;
+  const flush = async () => {
+    const client = new Redis(url.href, { maxRetriesPerRequest: 1 });
+    try {
+      await client.flushdb();
+    } finally {
+      await client.quit();
+    }
+  };
+  await flush();
+  return { url: url.href, flush };
+}
+
+/** `describe` where the run has Redis, `describe.skip` elsewhere; the run's set-up has printed why. */
+export function describeWithRedis(name: string, suite: () => void): void {
+  const { redis } = testServices();
+  ('skipped' in redis ? describe.skip : describe)(name, suite);
+}

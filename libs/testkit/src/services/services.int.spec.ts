@@ -1,0 +1,63 @@
+import { Redis } from 'ioredis';
+import { Client } from 'pg';
+import { expectNoLeftovers } from '../processes/leftovers.js';
+import { createTestDatabase } from './postgres.js';
+import { describeWithRedis, requireRedis, startRedis } from './redis.js';
+import { testServices } from './test-services.js';
+
+afterAll(() => expectNoLeftovers());
+
+async function query(connectionString: string, sql: string): Promise<Record<string, unknown>[]> {
+  const client = new Client({ connectionString });
+  await client.connect();
+  try {
+    return (await client.query(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+test('every database is its own, and gone after drop even with a client connected', async () => {
+  const [one, two] = await Promise.all([createTestDatabase(), createTestDatabase()]);
+  await query(one.url, 'CREATE TABLE only_here (id int)');
+  await expect(query(two.url, 'SELECT * FROM only_here')).rejects.toThrow('does not exist');
+  const left = new Client({ connectionString: one.url });
+  left.on('error', () => undefined);
+  await left.connect();
+  await Promise.all([one.drop(), two.drop()]);
+  await left.end().catch(() => undefined);
+  const names = await query(testServices().adminUrl, 'SELECT datname FROM pg_database');
+  expect(names.map(({ datname }) => datname)).not.toContain(one.name);
+});
+
+describeWithRedis('with Redis', () => {
+  test('the database of this worker starts empty and evicts nothing', async () => {
+    const database = await requireRedis();
+    const client = new Redis(database.url);
+    try {
+      await client.set('key', 'value');
+      expect(await client.config('GET', 'maxmemory-policy')).toEqual(['maxmemory-policy', 'noeviction']);
+      await database.flush();
+      expect(await client.get('key')).toBeNull();
+    } finally {
+      await client.quit();
+    }
+  });
+
+  test('a Redis of its own can be killed and comes back empty on its port', async () => {
+    const redis = await startRedis();
+    const client = new Redis(redis.url, { retryStrategy: () => 20 });
+    client.on('error', () => undefined);
+    try {
+      await client.set('key', 'value');
+      const { pid } = redis;
+      await redis.kill();
+      await redis.restart();
+      expect(redis.pid).not.toBe(pid);
+      expect(await client.get('key')).toBeNull();
+    } finally {
+      client.disconnect();
+      await redis.stop();
+    }
+  });
+});
