@@ -1,4 +1,14 @@
-import type { AskReason, EffectClass, GateCall, HttpHeaders, JsonObject, JsonValue, Message, ToolResult, Usage } from '@codedock/domain';
+import type {
+  AskReason,
+  EffectClass,
+  GateCall,
+  HttpHeaders,
+  JsonObject,
+  JsonValue,
+  Message,
+  ToolResult,
+  Usage,
+} from '@codedock/domain';
 import type { CouldNotAsk } from './could-not-ask.js';
 
 /** Continue as if there were no hook. */
@@ -113,7 +123,11 @@ export interface ContinueReply {
   readonly kind: 'continue';
   readonly message?: Message;
 }
-export type ModelCallDecision = ContinueReply | Stop;
+/** `stop` stores the reply all the same: `message` is what earlier hooks made of it, absent when unchanged. */
+export interface StopReply extends Stop {
+  readonly message?: Message;
+}
+export type ModelCallDecision = ContinueReply | StopReply;
 
 // 9 beforeToolCall
 export interface ToolCallEvent {
@@ -124,11 +138,19 @@ export interface Proceed {
   readonly kind: 'proceed';
   readonly arguments?: JsonValue;
 }
+/** The answer of a hook that has nothing against the call. */
+export const Proceed: Proceed = Object.freeze({ kind: 'proceed' });
 /** Successful result stored without executing. */
 export interface Skip {
   readonly kind: 'skip';
   readonly result: JsonValue;
   readonly by?: string;
+}
+/** What the model is told of a skipped call when the hook says nothing. */
+export const SKIPPED_TEXT = 'The call was skipped.';
+/** Skips a call with that result; absent, null or the empty string gives the default text. */
+export function Skip(result?: JsonValue): Skip {
+  return { kind: 'skip', result: result === undefined || result === null || result === '' ? SKIPPED_TEXT : result };
 }
 /** Ask a person. Sticky: it does not end the chain, and later block, skip or abort win over it. */
 export interface Ask {
@@ -142,6 +164,8 @@ export interface Abort {
   readonly reason: string;
   readonly by?: string;
 }
+/** Ends the run without a reason of its own. */
+export const Abort: Abort = Object.freeze({ kind: 'abort', reason: 'A hook aborted the run.' });
 export type ToolCallDecision = Proceed | Block | Skip | Ask | Abort;
 
 // 10 afterToolCall
@@ -178,7 +202,10 @@ export type GateEvent<G extends GateName> = Gates[G]['event'];
 export type GateDecision<G extends GateName> = Gates[G]['decision'];
 
 /** One typed function on a gate. Contract: may throw (the run fails with `hook_error`); honours `call.signal`; never mutates the event. */
-export type GateHook<G extends GateName> = (event: GateEvent<G>, call: GateCall) => Promise<GateDecision<G>> | GateDecision<G>;
+export type GateHook<G extends GateName> = (
+  event: GateEvent<G>,
+  call: GateCall,
+) => Promise<GateDecision<G>> | GateDecision<G>;
 
 // Notifications
 export interface RunNotification {
@@ -213,4 +240,6 @@ export type NotificationName = keyof Notifications;
 export type NotificationHook<N extends NotificationName> = (event: Notifications[N], call: GateCall) => unknown;
 
 /** Optional hooks, one field per gate and notification. Absent = the loop does what it would do without hooks. */
-export type Hooks = { readonly [G in GateName]?: GateHook<G> } & { readonly [N in NotificationName]?: NotificationHook<N> };
+export type Hooks = { readonly [G in GateName]?: GateHook<G> } & {
+  readonly [N in NotificationName]?: NotificationHook<N>;
+};

@@ -1,2 +1,13 @@
+export * from './chain.js';
+export * from './compose.js';
 export * from './could-not-ask.js';
+export * from './decision-shape.js';
+export * from './extension.js';
 export * from './gates.js';
+export * from './gates-doc.js';
+export * from './guard.js';
+export * from './hook-failure.js';
+export * from './hooks-from.js';
+export * from './notify.js';
+export * from './policy.js';
+export { overlaidHeaders, overlaidResult, sameValue } from './threading.js';

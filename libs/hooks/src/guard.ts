@@ -1,0 +1,189 @@
+import { type Clock, failureCodeOf, type GateCall, type HookOutcome, isAppError } from '@codedock/domain';
+import type { CouldNotAsk } from './could-not-ask.js';
+import { isRemoteDecision } from './decision-shape.js';
+import type { GateDecision, GateEvent, GateHook } from './gates.js';
+import { GATE_POLICIES, type RemoteGateName } from './policy.js';
+
+/** How a remote hook is kept in bounds. */
+export interface GuardOptions<G extends RemoteGateName> {
+  /** Milliseconds for the whole gate: the caller's own timer. A function is read once per asking. */
+  readonly budgetMs: number | ((event: GateEvent<G>, call: GateCall) => number);
+  /** Measures the budget. */
+  readonly clock: Clock;
+  /** On a rewrite gate: true when a failure to ask must end like a failed veto gate. Veto gates always fail closed. */
+  readonly failClosed?: (event: GateEvent<G>, call: GateCall) => boolean;
+}
+
+type Answer<G extends RemoteGateName> =
+  | { readonly kind: 'decision'; readonly decision: GateDecision<G> }
+  | { readonly kind: 'failed'; readonly outcome: HookOutcome; readonly reason: string }
+  | { readonly kind: 'stopped' };
+
+/**
+ * The hook, total: whatever a remote hook does – throw, reject, hang, answer late, with a wrong shape or a decision that
+ * is none of this gate's – a decision of the right kind comes out within the budget. A failure on a veto gate is
+ * `could_not_ask`; on a rewrite gate the input is kept, unless `failClosed` says otherwise. Every failure leaves one
+ * audit line of the hook `host`. After the budget the hook's signal is aborted and whatever it still answers, records or
+ * merges is dropped.
+ */
+export function guard<G extends RemoteGateName>(gate: G, hook: GateHook<G>, options: GuardOptions<G>): GateHook<G> {
+  return async (event, call) => {
+    const started = options.clock.now();
+    const bounded = boundedCall(call);
+    const answer = await answerWithin(gate, hook, event, bounded, options);
+    bounded.end(answer.kind === 'decision');
+    if (answer.kind === 'decision') return answer.decision;
+    if (answer.kind === 'stopped') return failed(gate, STOPPED, event, call, options);
+    call.record({
+      gate,
+      port: GATE_POLICIES[gate].port,
+      hook: 'host',
+      outcome: answer.outcome,
+      reason: answer.reason,
+      startedMs: 0,
+      durationMs: Math.max(0, options.clock.now() - started),
+      queueMs: 0,
+    });
+    return failed(gate, couldNotAsk(answer.outcome, answer.reason), event, call, options);
+  };
+}
+
+const STOPPED: CouldNotAsk = {
+  kind: 'could_not_ask',
+  code: 'gate_unavailable',
+  reason: 'The host stopped asking: the caller gave up.',
+};
+
+async function answerWithin<G extends RemoteGateName>(
+  gate: G,
+  hook: GateHook<G>,
+  event: GateEvent<G>,
+  bounded: BoundedCall,
+  options: GuardOptions<G>,
+): Promise<Answer<G>> {
+  if (bounded.call.signal.aborted) return { kind: 'stopped' };
+  const budget = budgetOf(event, bounded.call, options);
+  if (budget === undefined) {
+    return { kind: 'failed', outcome: 'not ready', reason: `The host knows no budget for ${gate}.` };
+  }
+  const asked = (async (): Promise<Answer<G>> => {
+    try {
+      return judged(gate, await hook(event, bounded.call));
+    } catch (error) {
+      return thrown(gate, error);
+    }
+  })();
+  const timer = new AbortController();
+  const late = options.clock.sleep(budget, timer.signal).then(
+    (): Answer<G> => ({
+      kind: 'failed',
+      outcome: 'timeout',
+      reason: `The host got no answer at ${gate} within ${budget} ms.`,
+    }),
+  );
+  const stopped = bounded.stopped.then((): Answer<G> => ({ kind: 'stopped' }));
+  const answer = await Promise.race([asked, stopped, late]);
+  timer.abort();
+  return answer;
+}
+
+function budgetOf<G extends RemoteGateName>(event: GateEvent<G>, call: GateCall, options: GuardOptions<G>) {
+  try {
+    return typeof options.budgetMs === 'number' ? options.budgetMs : options.budgetMs(event, call);
+  } catch {
+    return undefined;
+  }
+}
+
+function judged<G extends RemoteGateName>(gate: G, value: unknown): Answer<G> {
+  if (isRemoteDecision(gate, value)) return { kind: 'decision', decision: value };
+  return { kind: 'failed', outcome: 'invalid', reason: `The host got an answer that is no decision of ${gate}.` };
+}
+
+function thrown<G extends RemoteGateName>(gate: G, error: unknown): Answer<G> {
+  const timeout = isAppErrorQuietly(error, 'gate_timeout');
+  const reason = timeout
+    ? `The host ran out of time before every hook at ${gate} was asked.`
+    : `The host could not reach the hooks at ${gate}.`;
+  return { kind: 'failed', outcome: timeout ? 'not asked' : 'unreachable', reason };
+}
+
+/** What was thrown may be anything, even an object whose getters throw. */
+function isAppErrorQuietly(error: unknown, code: 'gate_timeout'): boolean {
+  try {
+    return isAppError(error, code);
+  } catch {
+    return false;
+  }
+}
+
+function couldNotAsk(outcome: HookOutcome, reason: string): CouldNotAsk {
+  return { kind: 'could_not_ask', code: failureCodeOf(outcome) ?? 'gate_unavailable', reason };
+}
+
+function failed<G extends RemoteGateName>(
+  gate: G,
+  failure: CouldNotAsk,
+  event: GateEvent<G>,
+  call: GateCall,
+  options: GuardOptions<G>,
+): GateDecision<G> {
+  const keeps = GATE_POLICIES[gate].remoteFailure === 'keep' && !failsClosed(event, call, options);
+  return keeps ? ({ kind: 'reply' } as GateDecision<G>) : (failure as GateDecision<G>);
+}
+
+/** Not knowing is closed. */
+function failsClosed<G extends RemoteGateName>(event: GateEvent<G>, call: GateCall, options: GuardOptions<G>): boolean {
+  try {
+    return options.failClosed?.(event, call) ?? false;
+  } catch {
+    return true;
+  }
+}
+
+interface BoundedCall {
+  readonly call: GateCall;
+  /** Resolves when the caller's signal aborts. */
+  readonly stopped: Promise<void>;
+  /** From now on the hook can neither record nor merge; unless it answered, its signal is aborted. */
+  end(answered: boolean): void;
+}
+
+function boundedCall(call: GateCall): BoundedCall {
+  const controller = new AbortController();
+  let open = true;
+  let stop: () => void = () => undefined;
+  const stopped = new Promise<void>((resolve) => {
+    stop = resolve;
+  });
+  const onAbort = () => {
+    controller.abort(call.signal.reason);
+    stop();
+  };
+  if (call.signal.aborted) onAbort();
+  else call.signal.addEventListener('abort', onAbort, { once: true });
+  return {
+    call: {
+      site: call.site,
+      principal: call.principal,
+      signal: controller.signal,
+      scratchpad: call.scratchpad,
+      merge: (patch) => {
+        if (open) call.merge(patch);
+      },
+      record: (record) => {
+        if (open) call.record(record);
+      },
+      get records() {
+        return call.records;
+      },
+      ...(call.loop === undefined ? {} : { loop: call.loop }),
+    },
+    stopped,
+    end(answered) {
+      open = false;
+      call.signal.removeEventListener('abort', onAbort);
+      if (!answered) controller.abort();
+    },
+  };
+}
