@@ -1,0 +1,693 @@
+import type {
+  AgentProfile,
+  ApprovalCall,
+  ApprovalDecision,
+  ApprovalStatus,
+  EffectClass,
+  GatedCall,
+  GateSite,
+  HookRecord,
+  JsonObject,
+  JsonValue,
+  LedgerEvent,
+  Message,
+  NewLedgerEvent,
+  OnBusy,
+  Principal,
+  ResultSource,
+  Ring,
+  RunConfig,
+  RunEnd,
+  RunSnapshot,
+  RunStart,
+  RunStatus,
+  Scope,
+  ScratchpadPatch,
+  StopReason,
+  TerminalStatus,
+  ToolCall,
+  ToolCallState,
+  ToolResult,
+  TraceContext,
+  Usage,
+} from '@codedock/domain';
+
+// ─── Runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A run as the API shows it. */
+export interface RunView {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly status: RunStatus;
+  readonly stopReason?: StopReason;
+  /** Why it ended, safe to show. */
+  readonly message?: string;
+  /** The hook or host that ended it. */
+  readonly by?: string;
+  readonly agent: string;
+  readonly mode?: string;
+  /** Leases so far. */
+  readonly attempt: number;
+  readonly usage: Usage;
+  readonly turns: number;
+  readonly toolCalls: number;
+  /** The caller's metadata, as accepted. */
+  readonly metadata: JsonObject;
+  /** The open approval of a run in `waiting_approval`. */
+  readonly approvalId?: string;
+  readonly cancelRequested: boolean;
+  /** Id of the API key that created it. */
+  readonly createdBy: string;
+  /** RFC 3339, UTC, database clock; as all times here. */
+  readonly createdAt: string;
+  readonly startedAt?: string;
+  readonly endedAt?: string;
+  /** Place in the order of acceptance; only while pending. */
+  readonly position?: number;
+  /** `seq` of its `run.created`. */
+  readonly firstSeq: number;
+  /** `seq` of its terminal event once it has ended, else the session's newest. */
+  readonly lastSeq: number;
+}
+
+/** Hook records of one gate, with where the gate stood. */
+export interface SitedRecord {
+  readonly record: HookRecord;
+  readonly site: GateSite;
+}
+
+/** Completes an idempotency claim in the transaction that creates something. */
+export interface IdempotencyCompletion {
+  readonly route: string;
+  readonly key: string;
+  readonly ownerToken: string;
+  readonly status: number;
+  /** Stored as the response's body; in `runs.accept` its member `run` is set to the created run's view. */
+  readonly body: JsonObject;
+}
+
+/** Input that passed the gate and becomes a run. */
+export interface AcceptRun {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  readonly runId: string;
+  /** The user's message; `eventSeq` and `createdAt` are set when stored. */
+  readonly message: Message;
+  readonly config: RunConfig;
+  readonly principal: Principal;
+  readonly onBusy: OnBusy;
+  /** Id of the API key. */
+  readonly createdBy: string;
+  readonly metadata: JsonObject;
+  /** As `beforeInput` left it. */
+  readonly scratchpad: JsonObject;
+  /** Audit of `beforeInput`; stored with the run's id and the request's. */
+  readonly records: readonly SitedRecord[];
+  readonly requestId: string;
+  readonly eventId: string;
+  readonly idempotency?: IdempotencyCompletion;
+  readonly trace: TraceContext;
+}
+
+export interface AcceptedRun {
+  readonly run: RunView;
+  /** Present when the run is queued. */
+  readonly ring?: Ring;
+  readonly events: readonly LedgerEvent[];
+  /** The run whose cancel flag this input set. */
+  readonly interrupted?: string;
+}
+
+/** What a doorbell leads to. `nothing`: a live lease, a terminal or a missing run; the doorbell is done. */
+export type TakenLease =
+  | { readonly kind: 'nothing' }
+  | {
+      readonly kind: 'leased';
+      readonly snapshot: RunSnapshot;
+      readonly events: readonly LedgerEvent[];
+      readonly trace: TraceContext;
+    }
+  /** More than five attempts without progress: this lease is for ending the run as `crash_loop` only. */
+  | {
+      readonly kind: 'crash_loop';
+      readonly snapshot: RunSnapshot;
+      readonly events: readonly LedgerEvent[];
+      readonly trace: TraceContext;
+    };
+
+export interface Heartbeat {
+  /** False: this attempt no longer owns the run. */
+  readonly held: boolean;
+  readonly cancelRequested: boolean;
+}
+
+/** What the end of a run is told with, for ends that no runner sees. */
+export interface EndingRun {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly attempt: number;
+  readonly principal: Principal;
+  readonly scratchpad: JsonObject;
+  /** Checkpointed metadata of the extensions. */
+  readonly metadata: JsonObject;
+  /** `interrupted` when another input asked for it. */
+  readonly cancelReason?: 'cancelled' | 'interrupted';
+}
+
+/** The lease of a running run, taken by force. */
+export interface Fenced extends EndingRun {
+  readonly token: number;
+  /** Ids of the calls that were executing; `leave` makes them `unknown`. */
+  readonly executing: readonly string[];
+}
+
+/** Runs that need someone, found by the reconciler. */
+export interface DueRuns {
+  /** Queued runs whose doorbell may be lost and running ones with an expired lease; their doorbells are raised. */
+  readonly rings: readonly Ring[];
+  /** Runs with a cancel flag older than two seconds that have not ended. */
+  readonly cancels: readonly { readonly tenantId: string; readonly runId: string }[];
+  /** Open approvals past their expiry. */
+  readonly expiredApprovals: readonly { readonly tenantId: string; readonly approvalId: string }[];
+  /** Tenants with pending runs, or whose `in_flight` differs from what is counted. */
+  readonly tenants: readonly string[];
+}
+
+export interface Admitted {
+  readonly rings: readonly Ring[];
+  readonly events: readonly LedgerEvent[];
+}
+
+export interface RunStore {
+  /**
+   * One transaction: message, run (queued, or pending when the session is busy or the tenant full), `run.created`,
+   * audit. Throws session_busy, session_archived, not_found, idempotency_in_progress (the claim was lost).
+   */
+  accept(input: AcceptRun): Promise<AcceptedRun>;
+  /** Takes the lease of a queued run, or of a running one whose lease has expired, and reads all a runner needs. One statement. */
+  takeLease(runId: string, ttlMs: number): Promise<TakenLease>;
+  heartbeat(runId: string, token: number, ttlMs: number): Promise<Heartbeat>;
+  /** `running → queued` with a raised doorbell; not an attempt without progress. Undefined: the lease was no longer held. */
+  handBack(runId: string, token: number): Promise<{ ring: Ring; events: readonly LedgerEvent[] } | undefined>;
+  /** Ends a run or parks it for approval, with its last facts, and admits who comes next. See {@link LeaveBatch}. */
+  leave(batch: LeaveBatch): Promise<Left>;
+  /** Sets the cancel flag (kept when set already). Throws not_found. */
+  requestCancel(input: { tenantId: string; runId: string; actor: string }): Promise<RunView>;
+  /** Takes a running run's lease whether live or not. Undefined when it is not running. */
+  fence(runId: string): Promise<Fenced | undefined>;
+  /** Undefined when the run is gone. */
+  ending(runId: string): Promise<EndingRun | undefined>;
+  /** Throws not_found, also for another tenant's run. */
+  get(tenantId: string, runId: string): Promise<RunView>;
+  /** Newest first; `before` is the id of the last run of the former page. */
+  list(input: {
+    tenantId: string;
+    sessionId?: string;
+    status?: RunStatus;
+    limit: number;
+    before?: string;
+  }): Promise<RunView[]>;
+  due(): Promise<DueRuns>;
+  /** Recounts a tenant's `in_flight` and admits pending runs while slots are free. */
+  admit(tenantId: string): Promise<Admitted>;
+  /** Counts for metrics, over all tenants. */
+  counts(): Promise<{ queued: number; pending: number; expiredLeases: number; oldestQueuedMs: number }>;
+}
+
+// ─── Ledger ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** A new or changed tool call. The first change of a call needs `turnId`, `index`, `name`, `arguments`, `effect`. */
+export interface CallChange {
+  readonly id: string;
+  readonly state: ToolCallState;
+  readonly turnId?: string;
+  readonly index?: number;
+  readonly name?: string;
+  readonly arguments?: JsonValue;
+  readonly providerCallId?: string;
+  readonly effect?: EffectClass;
+  readonly gated?: GatedCall;
+  readonly result?: ToolResult;
+  readonly source?: ResultSource;
+  readonly by?: string;
+  /** With `executing`: the stored seal must equal this one, else the whole batch is refused with seal_broken. */
+  readonly expect?: { readonly digest: string; readonly gateVersion: string };
+}
+
+export interface TurnChange {
+  readonly id: string;
+  readonly iteration: number;
+  readonly status: 'open' | 'replied' | 'completed';
+  /** Names offered to the model. */
+  readonly tools?: readonly string[];
+  readonly usage?: Usage;
+  readonly finishReason?: string;
+  /** Added to the turn's count of model calls made anew. */
+  readonly restarts?: number;
+}
+
+/** `executing` inserts the row `(call, n)` and is refused when it exists; the other states change it. */
+export interface ExecutionChange {
+  readonly callId: string;
+  readonly n: number;
+  readonly state: 'executing' | 'succeeded' | 'failed' | 'unknown';
+  readonly error?: string;
+}
+
+/** What plugins of one gate set and deleted. */
+export interface ScratchpadChange {
+  readonly patch: ScratchpadPatch;
+  /** The copy the gate was opened with. A key that has another value by now is a conflict: the later wins, recorded. */
+  readonly sent?: JsonObject;
+  /** Named in the record of a conflict or of an update dropped for its size. */
+  readonly gate: string;
+}
+
+/** Rows that change with the facts that report them. */
+export interface Changes {
+  /** `eventId` names the event of the same batch whose `seq` becomes the message's `eventSeq`. */
+  readonly messages?: readonly { readonly message: Message; readonly eventId: string }[];
+  readonly turns?: readonly TurnChange[];
+  readonly calls?: readonly CallChange[];
+  readonly executions?: readonly ExecutionChange[];
+  readonly records?: readonly SitedRecord[];
+  readonly run?: {
+    readonly start?: RunStart;
+    /** Replaces the extensions' metadata. */
+    readonly metadata?: JsonObject;
+    /** Added. */
+    readonly usage?: Usage;
+    /** Set: turns so far. */
+    readonly turns?: number;
+    /** Added. */
+    readonly toolCalls?: number;
+    /** A turn or tool result was committed: the count of attempts without progress starts anew. */
+    readonly progress?: boolean;
+    /** Merged in order; an update that would exceed 8 KiB is dropped and recorded. */
+    readonly scratchpad?: readonly ScratchpadChange[];
+  };
+}
+
+/** Facts of one session, stored in one statement, in order. */
+export interface AppendBatch {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  /** With a token: a runner's, fenced. Without: the run must not have ended. Absent: a fact of the session alone. */
+  readonly run?: { readonly runId: string; readonly token?: number };
+  readonly events: readonly NewLedgerEvent[];
+  readonly changes?: Changes;
+}
+
+export interface Appended {
+  /** 0 when the batch held no events. */
+  readonly firstSeq: number;
+  readonly lastSeq: number;
+  readonly events: readonly LedgerEvent[];
+  /** The bag after the batch's patches; absent when it held none. */
+  readonly scratchpad?: JsonObject;
+}
+
+/**
+ * The last facts of a run, or of its way to an approval. The terminal event, `tool.approval_required`,
+ * `tool.outcome_unknown` of executing calls and `run.state_changed` are added; the batch must not hold them.
+ */
+export type LeaveBatch = Omit<AppendBatch, 'run'> & {
+  /** Without a token only a run that no runner holds may leave (pending, queued, waiting_approval). */
+  readonly run: { readonly runId: string; readonly token?: number };
+  readonly to:
+    | { readonly kind: 'end'; readonly end: RunEnd }
+    | {
+        readonly kind: 'waiting_approval';
+        readonly approval: {
+          readonly id: string;
+          readonly turnId: string;
+          readonly calls: readonly ApprovalCall[];
+          /** RFC 3339. */
+          readonly expiresAt: string;
+          /** The approval this one replaces. */
+          readonly supersedes?: string;
+        };
+      };
+};
+
+export interface Left {
+  /** False: the run had ended before; `end` says how, and nothing was written. */
+  readonly applied: boolean;
+  /** All events of this transaction that belong to this run's session, in order. */
+  readonly events: readonly LedgerEvent[];
+  /** Events of other sessions whose run was admitted. */
+  readonly otherEvents: readonly LedgerEvent[];
+  readonly rings: readonly Ring[];
+  /** The end that counts, when the run has ended. */
+  readonly end?: { readonly status: TerminalStatus; readonly stopReason: StopReason };
+}
+
+export interface LedgerStore {
+  /** Throws lease_lost (a token that is no longer the run's), run_ended (no token, run over), seal_broken, not_found, invalid_request (ill-formed text). */
+  append(batch: AppendBatch): Promise<Appended>;
+  /** Events with `seq > after`, ascending; of one run when `runId` is given. */
+  since(input: {
+    tenantId: string;
+    sessionId: string;
+    after: number;
+    limit: number;
+    runId?: string;
+  }): Promise<LedgerEvent[]>;
+  /** Newest seq per session, for a gateway's attached sessions; missing sessions are absent. */
+  lastSeqs(sessionIds: readonly string[]): Promise<Map<string, number>>;
+}
+
+// ─── Sessions, messages, notices ─────────────────────────────────────────────────────────────────────────────────────
+
+export interface Session {
+  readonly id: string;
+  readonly title?: string;
+  /** End user on whose behalf the session is held. */
+  readonly user?: string;
+  readonly metadata: JsonObject;
+  readonly status: 'open' | 'archived';
+  readonly lastSeq: number;
+  readonly createdAt: string;
+  readonly archivedAt?: string;
+}
+
+export interface SessionStore {
+  create(
+    input: {
+      tenantId: string;
+      id: string;
+      user?: string;
+      title?: string;
+      metadata: JsonObject;
+      createdBy: string;
+    },
+    idempotency?: IdempotencyCompletion,
+  ): Promise<Session>;
+  /** Throws not_found. */
+  get(tenantId: string, sessionId: string): Promise<Session>;
+  list(input: { tenantId: string; limit: number; before?: string }): Promise<Session[]>;
+  /** Idempotent. Throws session_busy while a run is not over. */
+  archive(tenantId: string, sessionId: string): Promise<Session>;
+}
+
+export interface MessageStore {
+  /** Ascending by eventSeq; `after` is an eventSeq. */
+  list(input: { tenantId: string; sessionId: string; after?: number; limit: number }): Promise<Message[]>;
+}
+
+export interface NoticeStore {
+  /** A system message of kind notice and its event; with the run's id while the run lives. */
+  append(input: {
+    tenantId: string;
+    sessionId: string;
+    runId?: string;
+    text: string;
+    plugin?: string;
+    messageId: string;
+    eventId: string;
+  }): Promise<Appended>;
+}
+
+// ─── Approvals and tool calls ────────────────────────────────────────────────────────────────────────────────────────
+
+export interface ApprovalCallView extends ApprovalCall {
+  readonly decision?: 'approve' | 'deny';
+  readonly reason?: string;
+  /** Name of the API key, or `host` for an expiry. */
+  readonly decidedBy?: string;
+  readonly decidedAt?: string;
+}
+
+export interface ApprovalView {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly runId: string;
+  readonly turnId: string;
+  readonly status: ApprovalStatus;
+  readonly calls: readonly ApprovalCallView[];
+  readonly supersedes?: string;
+  readonly createdAt: string;
+  readonly expiresAt: string;
+  readonly decidedAt?: string;
+}
+
+export interface DecideApproval {
+  readonly tenantId: string;
+  readonly approvalId: string;
+  /** Who decides: the API key's id and name. */
+  readonly actor: { readonly id: string; readonly name: string };
+  readonly decisions: readonly ApprovalDecision[];
+  readonly eventIds: { readonly decided: string; readonly stateChanged: string };
+}
+
+export interface DecidedApproval {
+  readonly approval: ApprovalView;
+  /** Present when this decision was the last one and queued the run. */
+  readonly ring?: Ring;
+  /** Empty when the same decision had been made before. */
+  readonly events: readonly LedgerEvent[];
+}
+
+export interface ApprovalStore {
+  /** Throws not_found. */
+  get(tenantId: string, approvalId: string): Promise<ApprovalView>;
+  list(input: {
+    tenantId: string;
+    status?: ApprovalStatus;
+    sessionId?: string;
+    runId?: string;
+    limit: number;
+    before?: string;
+  }): Promise<ApprovalView[]>;
+  /** Whole decision in one transaction. Throws not_found, forbidden (creator rule), approval_decided, invalid_request. */
+  decide(input: DecideApproval): Promise<DecidedApproval>;
+  /** Denies what is open in an approval past its expiry; the run resumes. Undefined when there is nothing to expire. */
+  expire(tenantId: string, approvalId: string): Promise<DecidedApproval | undefined>;
+}
+
+export interface ToolCallStore {
+  /** Throws not_found. */
+  get(tenantId: string, callId: string): Promise<ToolCall & { readonly runId: string; readonly sessionId: string }>;
+  list(tenantId: string, runId: string): Promise<ToolCall[]>;
+}
+
+// ─── Audit and trace ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface StoredRecord extends HookRecord {
+  readonly id: string;
+  readonly runId?: string;
+  readonly turnId?: string;
+  readonly callId?: string;
+  readonly requestId?: string;
+  readonly attempt?: number;
+  readonly occurredAt: string;
+}
+
+export interface AuditStore {
+  /** For gates without a run, and for refused input. */
+  insert(records: readonly SitedRecord[]): Promise<void>;
+  byRun(input: { tenantId: string; runId: string; after?: string; limit: number }): Promise<StoredRecord[]>;
+  bySession(input: { tenantId: string; sessionId: string; after?: string; limit: number }): Promise<StoredRecord[]>;
+  /** An admin act, or an event of a plugin's life. */
+  admin(act: { tenantId?: string; actor: string; action: string; target: string; detail: JsonObject }): Promise<void>;
+}
+
+/** Everything of a run that a waterfall is drawn from. */
+export interface RunTrace {
+  readonly run: RunView;
+  readonly turns: readonly {
+    readonly id: string;
+    readonly iteration: number;
+    readonly status: string;
+    readonly usage: Usage;
+    readonly startedAt: string;
+    readonly completedAt?: string;
+  }[];
+  readonly calls: readonly ToolCall[];
+  readonly executions: readonly {
+    readonly callId: string;
+    readonly n: number;
+    readonly state: string;
+    readonly startedAt: string;
+    readonly endedAt?: string;
+  }[];
+  /** In order; `occurredAt` is when they were stored. */
+  readonly records: readonly StoredRecord[];
+}
+
+// ─── Memory, idempotency ─────────────────────────────────────────────────────────────────────────────────────────────
+
+export type MemoryScope = 'session' | 'user' | 'tenant';
+
+/** Whose memory: a session id, an end user's name, or `''` for the tenant. */
+export interface MemoryOwner {
+  readonly tenantId: string;
+  readonly scope: MemoryScope;
+  readonly owner: string;
+}
+
+export interface MemoryEntry {
+  readonly name: string;
+  readonly text: string;
+  readonly updatedAt: string;
+}
+
+export interface MemoryStore {
+  get(owner: MemoryOwner, name: string): Promise<MemoryEntry | undefined>;
+  upsert(owner: MemoryOwner, name: string, text: string): Promise<MemoryEntry>;
+  /** Entries whose name or text contains the query, ignoring case, newest first. */
+  search(owner: MemoryOwner, query: string, limit: number): Promise<MemoryEntry[]>;
+}
+
+export interface StoredResponse {
+  readonly status: number;
+  readonly body: JsonValue;
+}
+
+export type Claim =
+  | { readonly kind: 'claimed' }
+  | { readonly kind: 'in_progress'; readonly retryAfterMs: number }
+  | { readonly kind: 'replay'; readonly response: StoredResponse }
+  | { readonly kind: 'mismatch' };
+
+export interface IdempotencyStore {
+  /** Claims a key for `ttlMs`; an expired claim, or an expired response, is taken over. */
+  claim(input: {
+    tenantId: string;
+    route: string;
+    key: string;
+    bodyDigest: string;
+    ownerToken: string;
+    ttlMs: number;
+  }): Promise<Claim>;
+  /** Frees a claim that created nothing. */
+  release(input: { tenantId: string; route: string; key: string; ownerToken: string }): Promise<void>;
+  /** Stores a response for 24 h, where nothing else is written (a handled input). Throws idempotency_in_progress when the claim was lost. */
+  complete(input: {
+    tenantId: string;
+    route: string;
+    key: string;
+    ownerToken: string;
+    response: StoredResponse;
+  }): Promise<void>;
+}
+
+// ─── Tenants, keys, agents, plugins ──────────────────────────────────────────────────────────────────────────────────
+
+export interface Tenant {
+  readonly id: string;
+  readonly name: string;
+  /** Absent = no cap. */
+  readonly maxConcurrentRuns?: number;
+}
+
+export interface TenantStore {
+  /** The tenant of that name, created when missing. */
+  ensure(input: { id: string; name: string; maxConcurrentRuns?: number }): Promise<Tenant>;
+  get(tenantId: string): Promise<Tenant>;
+  findByName(name: string): Promise<Tenant | undefined>;
+  list(): Promise<Tenant[]>;
+  /** Undefined removes the cap. */
+  setCap(tenantId: string, maxConcurrentRuns: number | undefined): Promise<Tenant>;
+}
+
+export interface ApiKey {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly name: string;
+  readonly scopes: readonly Scope[];
+  readonly createdAt: string;
+  readonly expiresAt?: string;
+  readonly revokedAt?: string;
+}
+
+export interface KeyStore {
+  /** `hash` is the hex digest of the key; the key itself is never stored. Throws conflict when the tenant has a live key of that name. */
+  create(input: {
+    id: string;
+    tenantId: string;
+    name: string;
+    hash: string;
+    scopes: readonly Scope[];
+    expiresAt?: string;
+    createdBy?: string;
+  }): Promise<ApiKey>;
+  list(tenantId: string): Promise<ApiKey[]>;
+  /** Idempotent. Throws not_found. */
+  revoke(tenantId: string, keyId: string, actor: string): Promise<ApiKey>;
+  /** The live key of a hash; undefined when unknown, expired or revoked. */
+  authenticate(hash: string): Promise<ApiKey | undefined>;
+}
+
+export interface AgentStore {
+  /** A tenant's own profiles and the installation's, by name. */
+  list(tenantId: string): Promise<AgentProfile[]>;
+  /** The tenant's own, else the installation's; undefined when there is none. */
+  get(tenantId: string, name: string): Promise<AgentProfile | undefined>;
+  /** Makes the installation's profiles equal to a file's. */
+  upsertFromFile(profiles: readonly AgentProfile[]): Promise<void>;
+}
+
+/** What the installation wants of its plugins. */
+export interface DesiredPlugins {
+  readonly epoch: number;
+  readonly disabled: readonly string[];
+}
+
+export interface PluginStore {
+  desired(): Promise<DesiredPlugins>;
+  /** Persistent, audited, raises the epoch; idempotent (no raise when nothing changes). */
+  disable(input: { plugin: string; actor: string; tenantId: string; reason?: string }): Promise<DesiredPlugins>;
+  enable(input: { plugin: string; actor: string; tenantId: string; reason?: string }): Promise<DesiredPlugins>;
+  /** Called by a deployment: migration job and start command. */
+  raiseEpoch(actor: string): Promise<DesiredPlugins>;
+  /** Copy of the newest snapshot (ports, subscribers, failure policies) under an epoch; an older epoch never replaces a newer. */
+  saveSnapshot(epoch: number, snapshot: JsonObject): Promise<void>;
+  loadSnapshot(): Promise<{ epoch: number; snapshot: JsonObject } | undefined>;
+}
+
+// ─── Store ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface StoreOptions {
+  readonly url: string;
+  /** Beside a pooler: a direct URL for session-level locks. Default: `url`. */
+  readonly directUrl?: string;
+  /** Connections of the shared pool; 1–100, default 10. */
+  readonly maxConnections?: number;
+  /** Told about connections that broke while idle. */
+  readonly onConnectionError?: (error: Error) => void;
+}
+
+/** A session-level lock held on its own connection. */
+export interface Leadership {
+  /** False once the connection, and with it the lock, is gone. */
+  readonly held: boolean;
+  release(): Promise<void>;
+}
+
+/** Everything in PostgreSQL. Throws store_unavailable when the database cannot be reached, invalid_request for ill-formed text. */
+export interface Store {
+  readonly runs: RunStore;
+  readonly ledger: LedgerStore;
+  readonly sessions: SessionStore;
+  readonly messages: MessageStore;
+  readonly notices: NoticeStore;
+  readonly approvals: ApprovalStore;
+  readonly toolCalls: ToolCallStore;
+  readonly audit: AuditStore;
+  readonly memory: MemoryStore;
+  readonly idempotency: IdempotencyStore;
+  readonly tenants: TenantStore;
+  readonly keys: KeyStore;
+  readonly agents: AgentStore;
+  readonly plugins: PluginStore;
+  /** Gate waterfall of a run. Throws not_found. */
+  trace(tenantId: string, runId: string): Promise<RunTrace>;
+  /** Tries to become leader for a name; undefined when another process is. */
+  lead(name: string): Promise<Leadership | undefined>;
+  /** Resolves when the database answers and its migrations are those of this build; else throws store_unavailable. */
+  ready(): Promise<void>;
+  close(): Promise<void>;
+}
