@@ -1,0 +1,102 @@
+import type { ServerResponse } from 'node:http';
+import { HEARTBEAT_FRAME, OPENING_FRAME } from './sse-frame.js';
+
+/** Bytes in flight above which a replay waits for the client. */
+const REPLAY_WINDOW_BYTES = 64 * 1024;
+
+export interface SseLimits {
+  /** Bytes a client may leave unread before it is dropped. */
+  readonly bufferBytes: number;
+  /** Milliseconds between two heartbeats. */
+  readonly heartbeatMs: number;
+  /** Milliseconds without any progress after which a client with unread bytes is dropped. */
+  readonly stallMs: number;
+}
+
+/**
+ * One client's `text/event-stream`, written by hand: frameworks give messages without an id ids of their own, which
+ * would corrupt `Last-Event-ID`. A client that does not read is dropped, never waited for: it resumes by its last id.
+ */
+export class SseConnection {
+  private readonly heartbeat: NodeJS.Timeout;
+  private readonly closed: Promise<void>;
+  private unreadSince: number | undefined;
+  private open = true;
+
+  constructor(
+    private readonly response: ServerResponse,
+    private readonly limits: SseLimits,
+    headers: Readonly<Record<string, string | string[] | number>>,
+    /** Asked with every heartbeat; false ends the stream (the key was revoked). */
+    private readonly mayGoOn: () => Promise<boolean>,
+  ) {
+    this.closed = new Promise((resolve) => {
+      response.once('close', () => {
+        this.open = false;
+        clearInterval(this.heartbeat);
+        resolve();
+      });
+    });
+    this.heartbeat = setInterval(() => void this.beat(), limits.heartbeatMs);
+    this.heartbeat.unref();
+    response.on('drain', () => {
+      this.unreadSince = undefined;
+    });
+    response.on('error', () => response.destroy());
+    response.writeHead(200, {
+      ...headers,
+      'content-type': 'text/event-stream; charset=utf-8',
+      'cache-control': 'no-store',
+      'x-accel-buffering': 'no',
+      connection: 'keep-alive',
+    });
+    this.write(OPENING_FRAME);
+  }
+
+  /** Writes one frame, or drops the client when it has left too much unread. */
+  write(frame: string): void {
+    if (!this.open) return;
+    if (this.response.writableLength > this.limits.bufferBytes) {
+      this.drop();
+      return;
+    }
+    if (!this.response.write(frame)) this.unreadSince ??= Date.now();
+  }
+
+  /** Resolves when the client has read enough for more, or is gone. */
+  async drained(): Promise<void> {
+    if (!this.open || this.response.writableLength <= REPLAY_WINDOW_BYTES) return;
+    await Promise.race([new Promise<void>((resolve) => this.response.once('drain', resolve)), this.closed]);
+  }
+
+  /** Ends the stream in good order. */
+  end(): void {
+    if (!this.open) return;
+    this.open = false;
+    clearInterval(this.heartbeat);
+    this.response.end();
+  }
+
+  /** Cuts the connection: the client sees an error and resumes. */
+  drop(): void {
+    this.open = false;
+    clearInterval(this.heartbeat);
+    this.response.destroy();
+  }
+
+  /** Resolves when the connection is gone, whoever ended it. */
+  whenClosed(): Promise<void> {
+    return this.closed;
+  }
+
+  private async beat(): Promise<void> {
+    if (!this.open) return;
+    if (this.unreadSince !== undefined && Date.now() - this.unreadSince > this.limits.stallMs) {
+      this.drop();
+    } else if (await this.mayGoOn()) {
+      this.write(HEARTBEAT_FRAME);
+    } else {
+      this.end();
+    }
+  }
+}
