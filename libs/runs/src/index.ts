@@ -1,1 +1,13 @@
-export {};
+export { admitRuns } from './admit-runs.js';
+export { afterCommit, publishEvents, ringAll } from './after-commit.js';
+export { appendFacts } from './append-facts.js';
+export { CANCEL_GRACE_MS, type CancelRun, cancelRun } from './cancel-run.js';
+export { type DecideApprovalInput, decideApproval } from './decide-approval.js';
+export { handBackRun } from './hand-back-run.js';
+export { endingOf, type LeasedRun, leaseRun } from './lease-run.js';
+export { type OpenGate, openGate } from './open-gate.js';
+export { type ParkRun, parkRun } from './park-run.js';
+export type { RunIncident, RunPorts } from './ports.js';
+export { type Reconciler, reconcileOnce, startReconciler } from './reconcile.js';
+export { type StartedRun, type StartRun, startRun } from './start-run.js';
+export { type TerminateRun, terminateRun } from './terminate-run.js';

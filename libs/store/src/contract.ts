@@ -141,7 +141,7 @@ export interface Heartbeat {
   readonly cancelRequested: boolean;
 }
 
-/** What the end of a run is told with, for ends that no runner sees. */
+/** What `onRunEnd` is told with. */
 export interface EndingRun {
   readonly tenantId: string;
   readonly sessionId: string;
@@ -156,7 +156,7 @@ export interface EndingRun {
   readonly cancelReason?: 'cancelled' | 'interrupted';
 }
 
-/** The lease of a running run, taken by force. */
+/** The lease of a run that has not ended, taken by force. */
 export interface Fenced extends EndingRun {
   readonly token: number;
   /** Ids of the calls that were executing; `leave` makes them `unknown`. */
@@ -191,12 +191,18 @@ export interface RunStore {
   heartbeat(runId: string, token: number, ttlMs: number): Promise<Heartbeat>;
   /** `running → queued` with a raised doorbell; not an attempt without progress. Undefined: the lease was no longer held. */
   handBack(runId: string, token: number): Promise<{ ring: Ring; events: readonly LedgerEvent[] } | undefined>;
-  /** Ends a run or parks it for approval, with its last facts, and admits who comes next. See {@link LeaveBatch}. */
+  /**
+   * Ends a run or parks it for approval, with its last facts, and admits who comes next. Throws lease_lost when the
+   * token is no longer the run's; a run that has ended already is no error (`applied: false`).
+   */
   leave(batch: LeaveBatch): Promise<Left>;
   /** Sets the cancel flag (kept when set already). Throws not_found. */
   requestCancel(input: { tenantId: string; runId: string; actor: string }): Promise<RunView>;
-  /** Takes a running run's lease whether live or not. Undefined when it is not running. */
-  fence(runId: string): Promise<Fenced | undefined>;
+  /**
+   * Takes the lease (token + 1, live for 15 s) whoever holds it, so that the caller may end the run. Undefined when it
+   * has ended or is gone, and when a runner has it (`running`) unless `running` is true.
+   */
+  fence(runId: string, options: { running: boolean }): Promise<Fenced | undefined>;
   /** Undefined when the run is gone. */
   ending(runId: string): Promise<EndingRun | undefined>;
   /** Throws not_found, also for another tenant's run. */
@@ -314,8 +320,8 @@ export interface Appended {
  * `tool.outcome_unknown` of executing calls and `run.state_changed` are added; the batch must not hold them.
  */
 export type LeaveBatch = Omit<AppendBatch, 'run'> & {
-  /** Without a token only a run that no runner holds may leave (pending, queued, waiting_approval). */
-  readonly run: { readonly runId: string; readonly token?: number };
+  /** Only the holder of the lease ends or parks a run: its runner, or whoever fenced it. */
+  readonly run: { readonly runId: string; readonly token: number };
   readonly to:
     | { readonly kind: 'end'; readonly end: RunEnd }
     | {
