@@ -43,5 +43,7 @@ console.log(`${totals.numPassedTests} passed, ${failed} failed`);
 process.exitCode = failed > 0 || code !== 0 ? 1 : 0;
 
 function pendingTests(results) {
-  return results.testResults.flatMap((suite) => suite.assertionResults.filter((test) => test.status === 'pending').map((test) => test.fullName));
+  return results.testResults.flatMap((suite) =>
+    suite.assertionResults.filter((test) => test.status === 'pending').map((test) => test.fullName),
+  );
 }

@@ -3,7 +3,17 @@ import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from './root.mjs';
 
-const SOURCES = ['apps', 'libs', 'plugin', 'examples', 'prisma', 'scripts', 'tools', 'package-lock.json', 'tsconfig.base.json'];
+const SOURCES = [
+  'apps',
+  'libs',
+  'plugin',
+  'examples',
+  'prisma',
+  'scripts',
+  'tools',
+  'package-lock.json',
+  'tsconfig.base.json',
+];
 const SKIPPED = new Set(['node_modules', 'dist', 'generated', '.nx', 'coverage']);
 const RELEVANT = /\.(ts|mts|mjs|cjs|js|json|proto|prisma|sql|yaml)$/;
 

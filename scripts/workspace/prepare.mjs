@@ -1,8 +1,8 @@
-import { existsSync, readFileSync, statSync, writeFileSync, mkdirSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runCommand } from './command.mjs';
-import { root } from './root.mjs';
 import { sourceFingerprint } from './fingerprint.mjs';
+import { root } from './root.mjs';
 
 const [major, minor] = process.versions.node.split('.').map(Number);
 
@@ -12,7 +12,9 @@ const [major, minor] = process.versions.node.split('.').map(Number);
  */
 export async function prepare({ quiet = false } = {}) {
   if (major < 20 || (major === 20 && minor < 19)) {
-    throw new Error(`Node ${process.versions.node} is too old: CodeDock needs 20.19 or newer. Install a current Node and try again.`);
+    throw new Error(
+      `Node ${process.versions.node} is too old: CodeDock needs 20.19 or newer. Install a current Node and try again.`,
+    );
   }
   if (dependenciesMissing()) {
     announce('installing the dependencies (once; takes a minute or two)', quiet);
@@ -20,7 +22,11 @@ export async function prepare({ quiet = false } = {}) {
   }
   const stamp = join(root, '.codedock', 'build.stamp');
   const fingerprint = sourceFingerprint();
-  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== fingerprint || !existsSync(join(root, 'apps/gateway/dist/main.js'))) {
+  if (
+    !existsSync(stamp) ||
+    readFileSync(stamp, 'utf8') !== fingerprint ||
+    !existsSync(join(root, 'apps/gateway/dist/main.js'))
+  ) {
     announce('building', quiet);
     await runCommand('npm', ['run', '--silent', 'build'], { label: 'npm run build' });
     mkdirSync(join(root, '.codedock'), { recursive: true });

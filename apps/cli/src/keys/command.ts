@@ -1,0 +1,100 @@
+import { randomUUID } from 'node:crypto';
+import { SCOPES, type Scope } from '@codedock/domain';
+import { openStore, type Store, type Tenant } from '@codedock/store';
+import { Command } from 'commander';
+import { config } from '../config.js';
+import { print, table } from '../output.js';
+import { newApiKey } from './api-key.js';
+import { expiryAfter } from './expiry.js';
+
+/** `codedock keys create|list|revoke`: works on the database itself, since the first key cannot come through the API. */
+export function keysCommand(): Command {
+  const keys = new Command('keys').description('API keys. Works on the database of DATABASE_URL.');
+
+  keys
+    .command('create')
+    .description('make a key and print it once')
+    .argument('<name>', 'what the key is for; shown in audit and events')
+    .option('--tenant <name>', 'tenant; created when missing', 'default')
+    .option('--scopes <list>', `comma-separated: ${SCOPES.join(', ')}`, 'runs')
+    .option('--expires <duration>', 'validity from now: 12h, 30d; without it the key does not expire')
+    .action(async (name: string, options: { tenant: string; scopes: string; expires?: string }, command: Command) => {
+      const scopes = scopesOf(options.scopes);
+      const expiresAt = options.expires === undefined ? undefined : expiryAfter(options.expires, Date.now());
+      const { key, hash } = newApiKey();
+      const created = await withStore(async (store) => {
+        const tenant = await store.tenants.ensure({ id: randomUUID(), name: options.tenant });
+        return store.keys.create({
+          id: randomUUID(),
+          tenantId: tenant.id,
+          name,
+          hash,
+          scopes,
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+        });
+      });
+      print(
+        command,
+        { ...created, key },
+        () =>
+          `${key}\n\nThis is the only time the key is shown. Scopes: ${scopes.join(', ')}. Expires: ${expiresAt ?? 'never'}.`,
+      );
+    });
+
+  keys
+    .command('list')
+    .description('all keys of a tenant, revoked and expired ones too')
+    .option('--tenant <name>', 'tenant', 'default')
+    .action(async (options: { tenant: string }, command: Command) => {
+      const all = await withStore(async (store) => store.keys.list((await tenantOf(store, options.tenant)).id));
+      print(command, { items: all }, () =>
+        table(
+          ['key', 'name', 'scopes', 'created', 'expires', 'revoked'],
+          all.map((key) => [
+            key.id,
+            key.name,
+            key.scopes.join(','),
+            key.createdAt,
+            key.expiresAt ?? 'never',
+            key.revokedAt,
+          ]),
+        ),
+      );
+    });
+
+  keys
+    .command('revoke')
+    .description('make a key useless; gateways notice within seconds')
+    .argument('<key>', 'key id, as `keys list` shows it')
+    .option('--tenant <name>', 'tenant', 'default')
+    .action(async (id: string, options: { tenant: string }, command: Command) => {
+      const revoked = await withStore(async (store) =>
+        store.keys.revoke((await tenantOf(store, options.tenant)).id, id, 'codedock keys'),
+      );
+      print(command, revoked, () => `key ${revoked.id} (${revoked.name}) is revoked`);
+    });
+
+  return keys;
+}
+
+function scopesOf(list: string): Scope[] {
+  const names = list.split(',').map((name) => name.trim());
+  const wrong = names.filter((name) => !(SCOPES as readonly string[]).includes(name));
+  if (wrong.length > 0) throw new Error(`--scopes does not know "${wrong.join(', ')}"; it takes ${SCOPES.join(', ')}.`);
+  return [...new Set(names)] as Scope[];
+}
+
+async function tenantOf(store: Store, name: string): Promise<Tenant> {
+  const tenant = await store.tenants.findByName(name);
+  if (tenant === undefined) throw new Error(`There is no tenant "${name}". \`codedock keys create\` makes one.`);
+  return tenant;
+}
+
+async function withStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
+  const store = await openStore({ url: config.databaseUrl(), maxConnections: 1 });
+  try {
+    return await use(store);
+  } finally {
+    await store.close();
+  }
+}

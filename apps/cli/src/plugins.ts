@@ -1,0 +1,90 @@
+import { Command } from 'commander';
+import { apiClient } from './api-client.js';
+import { print, table } from './output.js';
+
+interface Plugin {
+  name: string;
+  state: string;
+  version?: string;
+  generation?: number;
+  ports?: string[];
+  disabled?: boolean;
+  reason?: string;
+}
+interface Explanation {
+  ports: {
+    port: string;
+    budgetMs?: number;
+    failurePolicy?: string;
+    subscribers: { plugin: string; failurePolicy?: string; required?: boolean; ready?: boolean }[];
+  }[];
+  warnings?: string[];
+}
+
+/** `codedock plugins list|explain|disable|enable`. */
+export function pluginsCommand(): Command {
+  const plugins = new Command('plugins').description('See and steer the plugins.');
+
+  plugins
+    .command('list')
+    .description('every plugin with its state')
+    .action(async (_options: unknown, command: Command) => {
+      const answer = await apiClient(command).call<{ items: Plugin[] }>('GET', '/v1/plugins');
+      print(command, answer, () =>
+        table(
+          ['plugin', 'state', 'version', 'generation', 'ports', 'reason'],
+          answer.items.map((plugin) => [
+            plugin.name,
+            plugin.state,
+            plugin.version,
+            plugin.generation,
+            plugin.ports?.join(' '),
+            plugin.reason,
+          ]),
+        ),
+      );
+    });
+
+  plugins
+    .command('explain')
+    .description('the effective chain of every port, with policies and budgets')
+    .action(async (_options: unknown, command: Command) => {
+      const answer = await apiClient(command).call<Explanation>('GET', '/v1/plugins/explain');
+      print(command, answer, () =>
+        [
+          table(
+            ['port', 'chain', 'failure policy', 'budget ms'],
+            answer.ports.map((port) => [
+              port.port,
+              port.subscribers
+                .map(({ plugin, ready }) => (ready === false ? `${plugin} (not ready)` : plugin))
+                .join(' → ') || '–',
+              port.failurePolicy,
+              port.budgetMs,
+            ]),
+          ),
+          ...(answer.warnings ?? []).map((warning) => `warning: ${warning}`),
+        ].join('\n'),
+      );
+    });
+
+  for (const verb of ['disable', 'enable'] as const) {
+    plugins
+      .command(verb)
+      .description(
+        verb === 'disable'
+          ? 'take a plugin out, on all replicas and across restarts'
+          : 'let a disabled plugin in again',
+      )
+      .argument('<plugin>', 'plugin name')
+      .action(async (name: string, _options: unknown, command: Command) => {
+        const answer = await apiClient(command).call<unknown>(
+          'POST',
+          `/v1/plugins/${encodeURIComponent(name)}/${verb}`,
+          {},
+        );
+        print(command, answer, () => `plugin ${name}: ${verb}d`);
+      });
+  }
+  return plugins;
+}

@@ -1,0 +1,27 @@
+import { Command } from 'commander';
+import { approvalsCommand } from './approvals.js';
+import { config } from './config.js';
+import { keysCommand } from './keys/command.js';
+import { pluginsCommand } from './plugins.js';
+import { runsCommand } from './runs.js';
+
+/** The `codedock` command with all its subcommands. */
+export function program(): Command {
+  const command = new Command('codedock')
+    .description('Keys, runs, approvals and plugins of a CodeDock installation.')
+    .version('0.1.0')
+    .option('--url <url>', 'gateway to talk to (CODEDOCK_URL)', config.url)
+    .option('--json', 'print the answers as JSON')
+    .addHelpText('after', '\nThe API key is read from CODEDOCK_API_KEY, so that it shows up in no process list.')
+    .exitOverride();
+  command.addCommand(keysCommand());
+  command.addCommand(runsCommand());
+  command.addCommand(approvalsCommand());
+  command.addCommand(pluginsCommand());
+  // Subcommands do not inherit it: without this a wrong option would end the process inside Commander.
+  for (const group of command.commands) {
+    group.exitOverride();
+    for (const leaf of group.commands) leaf.exitOverride();
+  }
+  return command;
+}
