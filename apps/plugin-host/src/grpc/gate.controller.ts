@@ -1,0 +1,79 @@
+import type { Metadata, ServerUnaryCall } from '@grpc/grpc-js';
+import { Controller, UseGuards } from '@nestjs/common';
+import { GrpcMethod, RpcException } from '@nestjs/microservices';
+import type { Empty, gate } from '@codedock/proto';
+import { isAppError } from '@codedock/domain';
+import type { Observable } from 'rxjs';
+import { PluginHost } from '../plugin-host.js';
+import { InternalCallerGuard } from './internal-caller.guard.js';
+import { isServiceError, toServiceError } from './status.js';
+
+const service = 'GateService';
+
+/** The plugin-host's service to gateway and runner: translates between gRPC and the host, and nothing else. */
+@Controller()
+@UseGuards(InternalCallerGuard)
+export class GateController {
+  constructor(private readonly host: PluginHost) {}
+
+  @GrpcMethod(service, 'Watch')
+  watch(): Observable<gate.Snapshot> {
+    return this.host.feed.watch();
+  }
+
+  @GrpcMethod(service, 'Dispatch')
+  dispatch(request: gate.GateRequest): Promise<gate.GateAnswer> {
+    return answered(() => this.host.dispatch(request));
+  }
+
+  @GrpcMethod(service, 'Notify')
+  notify(request: gate.NotifyRequest): Promise<Empty> {
+    return answered(async () => {
+      this.host.notify(request);
+      return {};
+    });
+  }
+
+  @GrpcMethod(service, 'ExecuteTool')
+  executeTool(request: gate.ToolRequest, _: Metadata, call: ServerUnaryCall<gate.ToolRequest, gate.ToolAnswer>): Promise<gate.ToolAnswer> {
+    const abort = new AbortController();
+    call.on('cancelled', () => abort.abort());
+    return answered(() => this.host.executeTool(request, abort.signal));
+  }
+
+  @GrpcMethod(service, 'ListPlugins')
+  listPlugins(): gate.PluginList {
+    return this.host.listPlugins();
+  }
+
+  @GrpcMethod(service, 'StopPlugin')
+  stopPlugin({ name }: gate.PluginName): Promise<gate.PluginStatus> {
+    return answered(() => this.host.stopPlugin(name));
+  }
+
+  @GrpcMethod(service, 'StartPlugin')
+  startPlugin({ name }: gate.PluginName): Promise<gate.PluginStatus> {
+    return answered(() => this.host.startPlugin(name));
+  }
+
+  @GrpcMethod(service, 'ReloadPlugin')
+  reloadPlugin({ name }: gate.PluginName): Promise<gate.PluginStatus> {
+    return answered(() => this.host.reloadPlugin(name));
+  }
+
+  @GrpcMethod(service, 'Refresh')
+  refresh(): Promise<gate.RefreshResult> {
+    return answered(() => this.host.refresh());
+  }
+}
+
+/** Nest passes on code and message of an RpcException only; anything unexpected is left to the filter, which logs it. */
+async function answered<T>(act: () => Promise<T>): Promise<T> {
+  try {
+    return await act();
+  } catch (error) {
+    if (!isAppError(error) && !isServiceError(error)) throw error;
+    const { code, details } = toServiceError(error);
+    throw new RpcException({ code, message: details });
+  }
+}

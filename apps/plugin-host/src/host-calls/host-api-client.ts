@@ -1,0 +1,58 @@
+import * as grpc from '@grpc/grpc-js';
+import { host, maxMessageBytes, type plugin } from '@codedock/proto';
+
+/** Milliseconds a call to the gateway may take. */
+const callTimeoutMs = 5_000;
+
+type Unary<Request, Reply> = (
+  request: Request,
+  metadata: grpc.Metadata,
+  options: Partial<grpc.CallOptions>,
+  callback: (error: grpc.ServiceError | null, reply: Reply) => void,
+) => grpc.ClientUnaryCall;
+
+/** What the gateway offers to this host; every call is answered or fails within 5 s. */
+export interface HostApi {
+  getDesired(request: host.GetDesiredRequest): Promise<host.Desired>;
+  memoryGet(request: host.MemoryGetRequest): Promise<plugin.MemoryValue>;
+  memoryUpsert(request: host.MemoryUpsertRequest): Promise<object>;
+  appendNotice(request: host.AppendNoticeRequest): Promise<object>;
+  recordPluginEvent(request: host.PluginRecord): Promise<object>;
+}
+
+/** How to reach the gateway's host API. */
+export interface HostApiAddress {
+  /** gRPC target: `127.0.0.1:7071`, `dns:///gateway:7071`. */
+  readonly target: string;
+  readonly credentials: grpc.ChannelCredentials;
+  /** Bearer token, on loopback; absent with mutual TLS. */
+  readonly token?: string;
+}
+
+/** A client of the gateway's host API. `close` drops the connection. */
+export function connectHostApi(address: HostApiAddress): HostApi & { close(): void } {
+  const client = new host.HostApiClient(address.target, address.credentials, {
+    'grpc.max_receive_message_length': maxMessageBytes * 2,
+    'grpc.max_send_message_length': maxMessageBytes * 2,
+    'grpc.enable_http_proxy': 0,
+    'grpc.service_config_disable_resolution': 1,
+    'grpc.initial_reconnect_backoff_ms': 100,
+    'grpc.max_reconnect_backoff_ms': 2_000,
+  });
+  const metadata = new grpc.Metadata();
+  if (address.token !== undefined) metadata.set('authorization', `Bearer ${address.token}`);
+  return {
+    getDesired: (request) => promiseOf(client.getDesired.bind(client), request, metadata),
+    memoryGet: (request) => promiseOf(client.memoryGet.bind(client), request, metadata),
+    memoryUpsert: (request) => promiseOf(client.memoryUpsert.bind(client), request, metadata),
+    appendNotice: (request) => promiseOf(client.appendNotice.bind(client), request, metadata),
+    recordPluginEvent: (request) => promiseOf(client.recordPluginEvent.bind(client), request, metadata),
+    close: () => client.close(),
+  };
+}
+
+function promiseOf<Request, Reply>(call: Unary<Request, Reply>, request: Request, metadata: grpc.Metadata): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    call(request, metadata, { deadline: Date.now() + callTimeoutMs }, (error, reply) => (error ? reject(error) : resolve(reply)));
+  });
+}

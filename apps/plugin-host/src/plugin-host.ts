@@ -1,0 +1,189 @@
+import { randomUUID } from 'node:crypto';
+import { credentials } from '@grpc/grpc-js';
+import { AppError } from '@codedock/domain';
+import { type gate, isPort, plugin } from '@codedock/proto';
+import type { Logger } from 'pino';
+import type { PluginHostConfig } from './config.js';
+import { DesiredState } from './desired/desired-state.js';
+import { scanRoots } from './discovery/scanner.js';
+import { runGateChain } from './dispatch/gate-chain.js';
+import { connectHostApi } from './host-calls/host-api-client.js';
+import { Guardian } from './process/guardian.js';
+import { sweepSocketDirectories } from './process/socket-directory.js';
+import { PluginSet } from './session/plugin-set.js';
+import { pluginStatus, snapshotOf } from './watch/snapshot.js';
+import { SnapshotFeed } from './watch/snapshot-feed.js';
+
+const noDisabled: ReadonlySet<string> = new Set();
+
+/** Everything a running plugin-host is, without a transport: what its gRPC service offers is a method here. */
+export class PluginHost {
+  readonly instanceId = randomUUID();
+  readonly feed: SnapshotFeed;
+  private readonly guardian: Guardian;
+  private readonly api: ReturnType<typeof connectHostApi>;
+  private readonly set: PluginSet;
+  private readonly desired: DesiredState;
+  private draining = false;
+  private inFlight = 0;
+  private onIdle: (() => void) | undefined;
+
+  constructor(
+    private readonly config: PluginHostConfig,
+    private readonly log: Logger,
+    environment: Readonly<Record<string, string | undefined>>,
+  ) {
+    this.guardian = new Guardian(log);
+    const { tls, internalToken } = config;
+    this.api = connectHostApi({
+      target: config.hostApiTarget,
+      credentials: tls === undefined ? credentials.createInsecure() : credentials.createSsl(tls.authority, tls.key, tls.certificate),
+      ...(internalToken === undefined ? {} : { token: internalToken }),
+    });
+    this.set = new PluginSet({
+      guardian: this.guardian,
+      log,
+      startTimeoutMs: config.startTimeoutMs,
+      hostEnvironment: environment,
+      api: this.api,
+      limits: { rpcTimeoutMs: config.rpcTimeoutMs, gateTimeoutMs: config.gateTimeoutMs },
+      scan: () => scanRoots(config.pluginRoots),
+      onRecord: (name, kind, message) => this.record(name, kind, message),
+    });
+    this.desired = new DesiredState(this.api, this.instanceId, log, async ({ disabled }) => {
+      this.feed.changed();
+      void this.set.applyDisabled(disabled);
+    });
+    this.feed = new SnapshotFeed(() => this.snapshot());
+    this.set.onChange(() => this.feed.changed());
+  }
+
+  /** Finds the plugins, and starts them as soon as the gateway has said which are disabled. */
+  async start(): Promise<void> {
+    const swept = await sweepSocketDirectories();
+    if (swept > 0) this.log.info({ swept }, 'removed socket folders of hosts that are gone');
+    await this.set.discover();
+    this.desired.start();
+  }
+
+  /** The state as watchers see it. */
+  snapshot(): gate.Snapshot {
+    return snapshotOf(this.set, { instanceId: this.instanceId, chainEpoch: this.desired.chainEpoch, notReady: this.notReady() });
+  }
+
+  /** Asks one gate. @throws AppError `plugin_refused` (FAILED_PRECONDITION) when this host may not be asked. */
+  async dispatch(request: gate.GateRequest): Promise<gate.GateAnswer> {
+    this.requireEpoch(request.minChainEpoch);
+    const { port, envelope } = request;
+    if (!isPort(port)) throw new AppError('invalid_request', `Dispatch: there is no port "${port}"`);
+    if (envelope === undefined) throw new AppError('invalid_request', 'Dispatch: the envelope is missing');
+    const { endpoints, missing, budgets } = this.set.table;
+    const budgetMs = request.budgetMs || (budgets.get(port) ?? this.config.gateTimeoutMs);
+    return this.counted(runGateChain({ port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch }, endpoints.get(port) ?? [], missing));
+  }
+
+  /** Queues a ledger event for its subscribers. */
+  notify({ envelope }: gate.NotifyRequest): void {
+    if (envelope === undefined || isPort(envelope.type)) throw new AppError('invalid_request', 'Notify: the envelope must carry a ledger event');
+    this.set.deliver(envelope, '', 0);
+  }
+
+  /** Executes a plugin's tool; the signal cancels it. */
+  async executeTool(request: gate.ToolRequest, signal: AbortSignal): Promise<gate.ToolAnswer> {
+    this.requireEpoch(request.minChainEpoch);
+    const { input } = request;
+    if (input === undefined) throw new AppError('invalid_request', 'ExecuteTool: the input is missing');
+    const entry = this.set.table.tools.get(input.name);
+    if (entry === undefined) {
+      const result = plugin.MethodResult.fromPartial({ error: `no plugin of this host offers the tool ${input.name}` });
+      return { result, outcome: 'not_sent', plugin: '', generation: 0 };
+    }
+    const timeoutMs = request.timeoutMs || entry.tool.timeoutMs;
+    const answer = await this.counted(entry.session.executeTool(input, timeoutMs, signal));
+    return { ...answer, plugin: entry.session.name };
+  }
+
+  listPlugins(): gate.PluginList {
+    const disabled = this.desired.current?.disabled ?? noDisabled;
+    const entries = [...this.set.list()].sort((a, b) => Number(a.kind === 'refused') - Number(b.kind === 'refused'));
+    return { plugins: entries.map((entry) => pluginStatus(entry, disabled)) };
+  }
+
+  async startPlugin(name: string): Promise<gate.PluginStatus> {
+    await this.set.start(name);
+    return this.statusOf(name);
+  }
+
+  async stopPlugin(name: string): Promise<gate.PluginStatus> {
+    await this.set.stop(name);
+    return this.statusOf(name);
+  }
+
+  async reloadPlugin(name: string): Promise<gate.PluginStatus> {
+    await this.set.reload(name);
+    return this.statusOf(name);
+  }
+
+  async refresh(): Promise<gate.RefreshResult> {
+    const { chainEpoch, disabled } = await this.desired.refresh();
+    return { chainEpoch, disabled: [...disabled] };
+  }
+
+  /** Whether plugins, desired state and drain allow calls. */
+  get ready(): boolean {
+    return this.snapshot().ready;
+  }
+
+  /** Takes no new calls, lets open ones finish within the given time, then ends every plugin. */
+  async drain(timeoutMs: number): Promise<void> {
+    this.draining = true;
+    this.feed.close();
+    this.desired.close();
+    if (this.inFlight > 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, timeoutMs);
+        this.onIdle = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    await this.set.stopAll('the host ends');
+    await this.guardian.close();
+    this.api.close();
+  }
+
+  private statusOf(name: string): gate.PluginStatus {
+    return pluginStatus(this.set.find(name), this.desired.current?.disabled ?? noDisabled);
+  }
+
+  private notReady(): string {
+    if (this.draining) return 'the host drains';
+    return this.desired.current === undefined ? 'the chain epoch and the disabled plugins were not read from the gateway yet' : '';
+  }
+
+  private requireEpoch(minChainEpoch: number): void {
+    const reason = this.notReady();
+    if (reason !== '') throw new AppError('plugin_refused', `this plugin-host is not ready: ${reason}`);
+    if (minChainEpoch > this.desired.chainEpoch) {
+      this.desired.refresh().catch(() => undefined);
+      throw new AppError('plugin_refused', `this plugin-host is at chain epoch ${this.desired.chainEpoch}, the caller asks for ${minChainEpoch}`);
+    }
+  }
+
+  private counted<T>(work: Promise<T>): Promise<T> {
+    this.inFlight++;
+    const done = () => {
+      if (--this.inFlight === 0) this.onIdle?.();
+    };
+    work.then(done, done);
+    return work;
+  }
+
+  private record(name: string, kind: string, message: string): void {
+    if (this.desired.current === undefined) return;
+    this.api
+      .recordPluginEvent({ caller: { plugin: name, capability: Buffer.alloc(0) }, instanceId: this.instanceId, kind, message, sessionId: '', runId: '' })
+      .catch((error: Error) => this.log.debug({ err: error }, 'a plugin event could not be recorded at the gateway'));
+  }
+}

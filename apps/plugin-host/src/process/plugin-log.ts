@@ -1,0 +1,108 @@
+import type { Logger } from 'pino';
+import { LineSplitter } from './line-splitter.js';
+
+const maxLineLength = 16 * 1024;
+const tailLines = 10;
+const tailLineLength = 400;
+const windowMs = 1_000;
+
+type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
+const levels: Readonly<Record<string, Level>> = { trace: 'trace', debug: 'debug', info: 'info', warn: 'warn', error: 'error' };
+
+/** One line of a plugin's stderr as a log record. */
+export interface LogRecord {
+  readonly level: Level;
+  readonly message: string;
+  readonly fields: Readonly<Record<string, unknown>>;
+}
+
+/** Understands hclog's JSON and level prefixes; everything else is debug, Go panics are errors. */
+export function readLogLine(line: string, afterPanic: boolean): LogRecord {
+  if (line.startsWith('{')) {
+    const record = readHclog(line);
+    if (record !== undefined) return record;
+  }
+  const tagged = /^(?:\S+ )?\[(TRACE|DEBUG|INFO|WARN|ERROR)\]\s*(.*)$/.exec(line);
+  if (tagged) return { level: levels[(tagged[1] ?? '').toLowerCase()] ?? 'debug', message: tagged[2] ?? '', fields: {} };
+  return { level: afterPanic || isPanic(line) ? 'error' : 'debug', message: line, fields: {} };
+}
+
+/** Whether a line begins a Go panic; every untagged line after it belongs to it. */
+export function isPanic(line: string): boolean {
+  return line.startsWith('panic: ') || line.startsWith('fatal error: ');
+}
+
+function readHclog(line: string): LogRecord | undefined {
+  let content: unknown;
+  try {
+    content = JSON.parse(line);
+  } catch {
+    return undefined;
+  }
+  if (typeof content !== 'object' || content === null) return undefined;
+  const { '@message': message, '@level': level, '@timestamp': _, '@module': module, '@caller': __, ...fields } = content as Record<string, unknown>;
+  if (typeof message !== 'string') return undefined;
+  return {
+    level: (typeof level === 'string' ? levels[level] : undefined) ?? 'debug',
+    message,
+    fields: { ...fields, ...(typeof module === 'string' ? { module } : {}) },
+  };
+}
+
+/** Takes a plugin's output: writes it to the service's log at a limited rate and keeps the last lines for messages. */
+export class PluginLog {
+  private readonly splitter = new LineSplitter((line) => this.onLine(line), maxLineLength);
+  private readonly lastLines: string[] = [];
+  private panicked = false;
+  private windowStart = 0;
+  private windowBytes = 0;
+  private suppressed = 0;
+
+  constructor(
+    private readonly log: Logger,
+    private readonly bytesPerSecond: number,
+    private readonly now: () => number = Date.now,
+  ) {}
+
+  /** Takes bytes of stderr (or of brokered output). */
+  write(chunk: Uint8Array): void {
+    this.splitter.write(chunk);
+  }
+
+  /** Writes what is left when the stream has ended. */
+  end(): void {
+    this.splitter.flush();
+    this.reportSuppressed();
+  }
+
+  /** The last lines, shortened, oldest first. */
+  tail(): readonly string[] {
+    return this.lastLines;
+  }
+
+  private onLine(line: string): void {
+    this.lastLines.push(line.length > tailLineLength ? `${line.slice(0, tailLineLength)}…` : line);
+    if (this.lastLines.length > tailLines) this.lastLines.shift();
+    const record = readLogLine(line, this.panicked);
+    this.panicked ||= isPanic(line);
+    if (this.admits(line.length)) this.log[record.level]({ plugin_fields: record.fields }, record.message);
+  }
+
+  private admits(bytes: number): boolean {
+    const now = this.now();
+    if (now - this.windowStart >= windowMs) {
+      this.reportSuppressed();
+      this.windowStart = now;
+      this.windowBytes = 0;
+    }
+    this.windowBytes += bytes;
+    if (this.windowBytes <= this.bytesPerSecond) return true;
+    this.suppressed++;
+    return false;
+  }
+
+  private reportSuppressed(): void {
+    if (this.suppressed > 0) this.log.warn({ suppressed: this.suppressed }, 'lines of a plugin were not logged: it writes too much');
+    this.suppressed = 0;
+  }
+}

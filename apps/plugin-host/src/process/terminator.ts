@@ -1,0 +1,31 @@
+import type { PluginProcess } from './plugin-process.js';
+
+/** Milliseconds a plugin has to answer Shutdown. */
+export const shutdownAnswerMs = 2_000;
+
+/** Milliseconds a plugin has to end after that. */
+export const exitGraceMs = 2_000;
+
+/** How a process was ended. */
+export type Termination = 'exited' | 'killed';
+
+/**
+ * Ends a plugin: asks it to shut down, waits, then kills its group. At most 4 s; whatever `shutdown` answers counts as
+ * an answer, since plugins drop the connection while they obey.
+ */
+export async function terminate(
+  process: PluginProcess,
+  shutdown: (timeoutMs: number) => Promise<unknown>,
+): Promise<Termination> {
+  await Promise.race([shutdown(shutdownAnswerMs).catch(() => undefined), after(shutdownAnswerMs), process.exited]);
+  const outcome = await Promise.race([process.exited.then(() => 'exited' as const), after(exitGraceMs).then(() => 'killed' as const)]);
+  if (outcome === 'killed') process.killGroup();
+  await process.exited;
+  return outcome;
+}
+
+function after(milliseconds: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds).unref();
+  });
+}

@@ -1,0 +1,64 @@
+import 'reflect-metadata';
+import * as grpc from '@grpc/grpc-js';
+import type { INestMicroservice } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
+import { gate, health, packageDefinitionOf } from '@codedock/proto';
+import type { Logger } from 'pino';
+import { AppModule } from './app.module.js';
+import type { PluginHostConfig } from './config.js';
+import { NestLog } from './grpc/nest-log.js';
+import { PluginHost } from './plugin-host.js';
+
+/** Bytes of the largest message taken: plugins may declare payloads beyond the default cap. */
+const maxMessageBytes = 64 * 1024 * 1024;
+const drainTimeoutMs = 10_000;
+
+/** A plugin-host that serves. */
+export interface RunningPluginHost {
+  readonly host: PluginHost;
+  /** Finishes open calls, ends every plugin, closes the listener. Safe to call twice. */
+  close(): Promise<void>;
+}
+
+/** Starts the service: finds the plugins, listens, and becomes ready as the gateway and the plugins come up. */
+export async function servePluginHost(
+  config: PluginHostConfig,
+  log: Logger,
+  environment: Readonly<Record<string, string | undefined>>,
+): Promise<RunningPluginHost> {
+  const host = new PluginHost(config, log, environment);
+  let app: INestMicroservice | undefined;
+  let closing: Promise<void> | undefined;
+  const close = () => {
+    closing ??= host.drain(drainTimeoutMs).then(() => app?.close());
+    return closing;
+  };
+  try {
+    await host.start();
+    app = await NestFactory.createMicroservice<MicroserviceOptions>(AppModule.with(host, config), {
+      transport: Transport.GRPC,
+      options: {
+        url: config.listen,
+        package: ['codedock.gate.v1', 'grpc.health.v1'],
+        packageDefinition: packageDefinitionOf(gate.GateServiceService, health.HealthService),
+        credentials: serverCredentials(config),
+        maxReceiveMessageLength: maxMessageBytes,
+        maxSendMessageLength: maxMessageBytes,
+      },
+      logger: new NestLog(log),
+      abortOnError: false,
+    });
+    await app.listen();
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  log.info({ listen: config.listen }, 'plugin-host listens');
+  return { host, close };
+}
+
+function serverCredentials({ tls }: PluginHostConfig): grpc.ServerCredentials {
+  if (tls === undefined) return grpc.ServerCredentials.createInsecure();
+  return grpc.ServerCredentials.createSsl(tls.authority, [{ private_key: tls.key, cert_chain: tls.certificate }], true);
+}

@@ -1,0 +1,334 @@
+import { maxPayloadBytes, type plugin } from '@codedock/proto';
+import type { Logger } from 'pino';
+import type { Candidate } from '../discovery/scanner.js';
+import { Emitter, type Deliver } from '../host-calls/emitter.js';
+import type { HostApi } from '../host-calls/host-api-client.js';
+import { hostService } from '../host-calls/host-service.js';
+import { ToolRegistry } from '../host-calls/tool-registry.js';
+import type { Guardian } from '../process/guardian.js';
+import { Breaker } from './breaker.js';
+import { type CallResult, Generation, type PluginIdentity } from './generation.js';
+import { RestartSchedule } from './restart-schedule.js';
+import { Slots } from './slots.js';
+
+/** Gate calls one plugin answers at the same time. */
+const maxInflight = 8;
+/** Tools one plugin executes at the same time. */
+const maxToolCalls = 4;
+/** Milliseconds a replaced generation may take to finish its calls. */
+const drainTimeoutMs = 30_000;
+/** Milliseconds calls in flight get when an administrator or the host's end stops a plugin. */
+const stopDrainMs = 3_000;
+/** A time-out counts against a plugin only if it had this many milliseconds, or all it was promised. */
+const conclusiveTimeoutMs = 500;
+
+/** Where a plugin is in its life. `disabled` is an administrator's lasting act, `stopped` lasts until started again. */
+export type PluginState = 'starting' | 'ready' | 'draining' | 'stopped' | 'failed' | 'disabled';
+
+/** How asking a plugin ended, with the milliseconds waited for a slot. */
+export type AskResult =
+  | { readonly kind: 'answered'; readonly reply: plugin.Envelope; readonly queueMs: number }
+  | { readonly kind: 'failed'; readonly outcome: FailedOutcome; readonly reason: string; readonly queueMs: number };
+
+/** Outcomes of a gate call that brought no answer to look at. */
+export type FailedOutcome = 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'not ready';
+
+/** How executing a tool ended. */
+export interface ToolResult {
+  readonly outcome: 'answered' | 'not_sent' | 'died' | 'timeout' | 'cancelled';
+  readonly result: plugin.MethodResult;
+  readonly generation: number;
+}
+
+/** What every plugin of one host shares. */
+export interface SessionContext {
+  readonly guardian: Guardian;
+  readonly log: Logger;
+  readonly startTimeoutMs: number;
+  readonly hostEnvironment: Readonly<Record<string, string | undefined>>;
+  readonly api: HostApi;
+  readonly deliver: Deliver;
+  /** The plugin earlier in chain order that owns a tool name. */
+  toolHolder(name: string, asking: string): string | undefined;
+  /** Called after anything a snapshot shows has changed. */
+  onChange(): void;
+  /** Called for what belongs into the audit. */
+  onRecord(plugin: string, kind: string, message: string): void;
+}
+
+/** One plugin through all its processes: starts, restarts, reloads and stops them, and routes calls to the current one. */
+export class PluginSession {
+  state: PluginState = 'stopped';
+  /** Why it is not ready; empty when it is. */
+  reason = 'not started yet';
+  everReady = false;
+  restarts = 0;
+  private current: Generation | undefined;
+  private lastIdentity: PluginIdentity;
+  private lastManifest: plugin.Manifest | undefined;
+  private generations = 0;
+  private wanted = false;
+  private restartTimer: NodeJS.Timeout | undefined;
+  private startAbort = new AbortController();
+  private order: Promise<unknown> = Promise.resolve();
+  private readonly retired = new Set<Promise<void>>();
+  private readonly breaker = new Breaker();
+  private readonly schedule = new RestartSchedule();
+  private readonly gateSlots = new Slots(maxInflight);
+  private readonly toolSlots = new Slots(maxToolCalls);
+  private readonly emitter: Emitter;
+  private readonly log: Logger;
+
+  constructor(
+    private candidate: Candidate,
+    private readonly context: SessionContext,
+  ) {
+    this.log = context.log.child({ plugin: candidate.name });
+    this.emitter = new Emitter(candidate.name, context.deliver);
+    this.lastIdentity = { version: '', policyVersion: '', checksum: '', configDigest: candidate.configDigest, generation: 0 };
+  }
+
+  get name(): string {
+    return this.candidate.name;
+  }
+
+  get settings(): Candidate['settings'] {
+    return this.candidate.settings;
+  }
+
+  /** The manifest of the current generation, or of the last one that was ready. */
+  get manifest(): plugin.Manifest | undefined {
+    return this.lastManifest;
+  }
+
+  get identity(): PluginIdentity {
+    return this.lastIdentity;
+  }
+
+  get pid(): number {
+    return this.current?.pid ?? 0;
+  }
+
+  get live(): boolean {
+    return this.current?.alive === true;
+  }
+
+  /** Bytes of the largest payload it takes. */
+  get maxPayloadBytes(): number {
+    return this.lastManifest?.maxPayloadBytes || maxPayloadBytes;
+  }
+
+  /** Tools of the current generation, or of the last one that was ready. */
+  tools: ToolRegistry = new ToolRegistry(() => undefined);
+
+  /** Starts it unless it runs; resolves when the first attempt has ended. */
+  start(): Promise<void> {
+    this.wanted = true;
+    this.schedule.reset();
+    clearTimeout(this.restartTimer);
+    return this.inOrder(() => this.bringUp());
+  }
+
+  /** Takes it out, as stopped or disabled; calls in flight get 3 s to finish. Resolves when no process is left. */
+  stop(state: 'stopped' | 'disabled', reason: string): Promise<void> {
+    this.wanted = false;
+    clearTimeout(this.restartTimer);
+    this.startAbort.abort();
+    return this.inOrder(async () => {
+      const generation = this.current;
+      if (generation !== undefined) {
+        this.change('draining', reason);
+        await generation.drain(stopDrainMs);
+        this.current = undefined;
+        await generation.stop();
+        this.context.onRecord(this.name, state, reason);
+      }
+      await Promise.all(this.retired);
+      this.change(state, reason);
+    });
+  }
+
+  /**
+   * Starts a new generation beside the current one and switches when it is ready; calls in flight finish on the old
+   * one. @throws AppError `plugin_refused` when the new one does not come up: the old one stays.
+   */
+  reload(candidate: Candidate): Promise<void> {
+    this.wanted = true;
+    this.schedule.reset();
+    clearTimeout(this.restartTimer);
+    return this.inOrder(async () => {
+      const previous = this.current;
+      const previousCandidate = this.candidate;
+      this.candidate = candidate;
+      try {
+        if (previous === undefined) this.change('starting', 'starting');
+        const next = await this.startGeneration();
+        this.adopt(next);
+      } catch (error) {
+        this.candidate = previousCandidate;
+        if (previous === undefined) this.fail((error as Error).message, 0);
+        throw error;
+      }
+      if (previous !== undefined) this.retire(previous);
+    });
+  }
+
+  /** Asks a gate; `timeoutMs` includes waiting for a slot, `promisedMs` is what the plugin may expect at best. */
+  async ask(envelope: plugin.Envelope, timeoutMs: number, promisedMs: number): Promise<AskResult> {
+    const generation = this.current;
+    if (generation === undefined || !generation.alive) return { kind: 'failed', outcome: 'not ready', reason: this.reason || 'its process is ending', queueMs: 0 };
+    const refusal = this.breaker.refusal();
+    if (refusal !== undefined) return { kind: 'failed', outcome: 'not ready', reason: refusal, queueMs: 0 };
+    let queueMs = 0;
+    if (!this.gateSlots.tryTake()) {
+      const waitingSince = performance.now();
+      const granted = await this.gateSlots.take(timeoutMs);
+      queueMs = performance.now() - waitingSince;
+      if (!granted || queueMs >= timeoutMs) {
+        if (granted) this.gateSlots.release();
+        this.breaker.inconclusive();
+        return { kind: 'failed', outcome: 'timeout', reason: `all ${maxInflight} slots of the plugin were taken for ${Math.round(queueMs)} ms`, queueMs };
+      }
+    }
+    const givenMs = timeoutMs - queueMs;
+    const result = await generation.onEvent(envelope, givenMs);
+    this.gateSlots.release();
+    this.judge(result, givenMs, promisedMs);
+    if (result.kind === 'answered') return { kind: 'answered', reply: result.reply, queueMs };
+    const outcome = result.outcome === 'cancelled' ? 'error' : result.outcome;
+    return { kind: 'failed', outcome, reason: result.reason, queueMs };
+  }
+
+  /** Delivers an event; what comes of it interests nobody. */
+  async notify(envelope: plugin.Envelope, timeoutMs: number, emitDepth: number): Promise<void> {
+    const generation = this.current;
+    if (generation?.alive !== true) return;
+    const result = await generation.onEvent(envelope, timeoutMs, emitDepth);
+    if (result.kind === 'failed') this.log.debug({ event: envelope.type, outcome: result.outcome, reason: result.reason }, 'a plugin failed on an event');
+  }
+
+  /** Executes a tool within `timeoutMs`, waiting for a slot included. */
+  async executeTool(input: plugin.MethodInput, timeoutMs: number, signal: AbortSignal): Promise<ToolResult> {
+    const generation = this.current;
+    if (generation?.alive !== true) return this.toolFailure('not_sent', `plugin ${this.name} is not ready: ${this.reason}`);
+    const waitingSince = performance.now();
+    if (!(await this.toolSlots.take(timeoutMs, signal))) {
+      return this.toolFailure('not_sent', `all ${maxToolCalls} tool slots of plugin ${this.name} were taken until the call was given up`);
+    }
+    try {
+      const left = timeoutMs - (performance.now() - waitingSince);
+      if (left < 1 || signal.aborted || !generation.alive) return this.toolFailure('not_sent', `plugin ${this.name} was not asked in time`);
+      const result = await generation.executeMethod(input, left, signal);
+      if (result.kind === 'answered') return { outcome: 'answered', result: result.reply, generation: generation.number };
+      if (result.outcome === 'timeout' || result.outcome === 'cancelled') return this.toolFailure(result.outcome, result.reason, generation);
+      if (result.outcome === 'crashed' || result.outcome === 'unreachable') return this.toolFailure('died', result.reason, generation);
+      return this.toolFailure('answered', result.reason, generation);
+    } finally {
+      this.toolSlots.release();
+    }
+  }
+
+  private toolFailure(outcome: ToolResult['outcome'], error: string, generation?: Generation): ToolResult {
+    return { outcome, result: { success: false, output: Buffer.alloc(0), error }, generation: generation?.number ?? this.lastIdentity.generation };
+  }
+
+  private judge(result: CallResult<plugin.Envelope>, givenMs: number, promisedMs: number): void {
+    if (result.kind === 'answered' || result.outcome === 'error') this.breaker.answered();
+    else if (result.outcome === 'timeout' && givenMs >= Math.min(promisedMs, conclusiveTimeoutMs)) this.breaker.timedOut();
+    else this.breaker.inconclusive();
+  }
+
+  private async bringUp(): Promise<void> {
+    if (!this.wanted || this.current !== undefined) return;
+    this.change('starting', 'starting');
+    try {
+      this.adopt(await this.startGeneration());
+    } catch (error) {
+      this.fail((error as Error).message, 0);
+    }
+  }
+
+  private async startGeneration(): Promise<Generation> {
+    this.schedule.started();
+    if (this.generations > 0) this.restarts++;
+    this.startAbort = new AbortController();
+    const tools = new ToolRegistry((name) => this.context.toolHolder(name, this.name));
+    const generation = await Generation.start({
+      candidate: this.candidate,
+      number: ++this.generations,
+      startTimeoutMs: this.context.startTimeoutMs,
+      hostEnvironment: this.context.hostEnvironment,
+      guardian: this.context.guardian,
+      log: this.log,
+      signal: this.startAbort.signal,
+      tools,
+      hostService: (calls) =>
+        hostService({
+          plugin: this.name,
+          calls,
+          tools,
+          emitter: this.emitter,
+          api: this.context.api,
+          log: this.log,
+          onToolsChanged: () => {
+            if (this.tools === tools) this.context.onChange();
+          },
+        }),
+    });
+    return generation;
+  }
+
+  private adopt(generation: Generation): void {
+    this.current = generation;
+    this.lastIdentity = generation.identity;
+    this.lastManifest = generation.manifest;
+    this.tools = generation.tools;
+    this.everReady = true;
+    this.breaker.answered();
+    void generation.exited.then(() => this.onExit(generation));
+    const { version } = generation.identity;
+    this.log.info({ pid: generation.pid, generation: generation.number, version, subscriptions: generation.manifest.subscriptions }, 'plugin ready');
+    this.context.onRecord(this.name, 'ready', `generation ${generation.number}, version ${version}`);
+    this.change('ready', '');
+  }
+
+  private retire(generation: Generation): void {
+    const end = generation.drain(drainTimeoutMs).then(() => generation.stop());
+    this.retired.add(end);
+    void end.finally(() => this.retired.delete(end));
+  }
+
+  private onExit(generation: Generation): void {
+    if (this.current !== generation) return;
+    this.current = undefined;
+    void generation.describeEnd().then(async (end) => {
+      this.context.onRecord(this.name, 'crashed', end.slice(0, 1024));
+      await generation.stop();
+    });
+    this.fail('its process ended by itself', Date.now() - generation.readyAt);
+  }
+
+  private fail(reason: string, readyForMs: number): void {
+    this.schedule.ended(readyForMs);
+    this.change('failed', reason);
+    this.log.error({ reason }, 'plugin failed');
+    if (readyForMs === 0) this.context.onRecord(this.name, 'failed', reason.slice(0, 1024));
+    if (!this.wanted) return;
+    const delayMs = this.schedule.delayMs();
+    this.log.info({ delay_ms: delayMs }, 'plugin will be started again');
+    this.restartTimer = setTimeout(() => void this.inOrder(() => this.bringUp()), delayMs);
+  }
+
+  private change(state: PluginState, reason: string): void {
+    this.state = state;
+    this.reason = reason;
+    this.context.onChange();
+  }
+
+  /** Starts, stops and reloads of one plugin happen one after the other. */
+  private inOrder<T>(act: () => Promise<T>): Promise<T> {
+    const result = this.order.then(act);
+    this.order = result.catch(() => undefined);
+    return result;
+  }
+}

@@ -1,0 +1,231 @@
+import { AppError } from '@codedock/domain';
+import { portSpec, strictest } from '@codedock/plugin-bridge';
+import { isPort, type Port } from '@codedock/proto';
+import type { Logger } from 'pino';
+import type { Candidate, Refusal, ScanResult } from '../discovery/scanner.js';
+import { NotificationQueue } from '../dispatch/notification-queue.js';
+import type { GateEndpoint, MissingPlugin } from '../dispatch/gate-chain.js';
+import type { Deliver } from '../host-calls/emitter.js';
+import type { Tool } from '../host-calls/tool-registry.js';
+import { PluginSession, type SessionContext } from './plugin-session.js';
+
+/** A plugin that is in the set, in chain order. */
+export type Entry =
+  | { readonly kind: 'session'; readonly name: string; readonly session: PluginSession; readonly queue: NotificationQueue }
+  | { readonly kind: 'refused'; readonly name: string; readonly refusal: Refusal };
+
+/** Who is to be asked for what, made anew on every change. */
+export interface DispatchTable {
+  readonly endpoints: ReadonlyMap<Port, readonly GateEndpoint[]>;
+  readonly missing: readonly MissingPlugin[];
+  /** Milliseconds, for ports with subscribers. */
+  readonly budgets: ReadonlyMap<Port, number>;
+  readonly tools: ReadonlyMap<string, { readonly session: PluginSession; readonly tool: Tool }>;
+  readonly events: ReadonlyMap<string, readonly Extract<Entry, { kind: 'session' }>[]>;
+}
+
+/** Settings of dispatching, in milliseconds. */
+export interface DispatchLimits {
+  readonly rpcTimeoutMs: number;
+  readonly gateTimeoutMs: number;
+}
+
+/** What the set needs to make sessions, beside what it provides itself. */
+export type SetContext = Omit<SessionContext, 'deliver' | 'toolHolder' | 'onChange'> & {
+  readonly limits: DispatchLimits;
+  scan(): Promise<ScanResult>;
+};
+
+/** All plugins of this host in chain order, and what follows from their states. */
+export class PluginSet {
+  private entries: Entry[] = [];
+  private disabled: ReadonlySet<string> = new Set();
+  private cached: DispatchTable | undefined;
+  private readonly listeners = new Set<() => void>();
+  private readonly log: Logger;
+
+  constructor(private readonly context: SetContext) {
+    this.log = context.log;
+  }
+
+  /** Reads the plugin folders and fills the set; nothing is started yet. */
+  async discover(): Promise<void> {
+    const { plugins, skipped } = await this.context.scan();
+    for (const line of skipped) this.log.info(line);
+    this.entries = plugins.map((found) => this.entryOf(found));
+    for (const entry of this.entries) {
+      if (entry.kind === 'refused') this.log.error({ plugin: entry.name, reason: entry.refusal.reason }, 'plugin refused');
+    }
+    this.changed();
+  }
+
+  /** Makes the disabled set what the administrators want; everything else that was not stopped by hand is started. */
+  async applyDisabled(names: ReadonlySet<string>): Promise<void> {
+    const before = this.disabled;
+    this.disabled = names;
+    this.changed();
+    await Promise.all(
+      this.sessions().map(({ session }) => {
+        if (names.has(session.name)) return session.state === 'disabled' ? undefined : session.stop('disabled', 'disabled by an administrator');
+        const isNew = session.state === 'stopped' && session.reason === 'not started yet';
+        return isNew || before.has(session.name) ? session.start() : undefined;
+      }),
+    );
+  }
+
+  list(): readonly Entry[] {
+    return this.entries;
+  }
+
+  /** @throws AppError `plugin_not_found`. */
+  find(name: string): Entry {
+    const entry = this.entries.find((candidate) => candidate.name === name);
+    if (entry === undefined) throw new AppError('plugin_not_found', `there is no plugin "${name}" on this host; codedock plugins list shows them`);
+    return entry;
+  }
+
+  /** Starts a plugin that was stopped. @throws AppError where it is refused or disabled. */
+  async start(name: string): Promise<void> {
+    await this.sessionOf(name).start();
+  }
+
+  /** Stops a plugin until it is started again or the host restarts. */
+  async stop(name: string): Promise<void> {
+    const entry = this.find(name);
+    if (entry.kind === 'refused') throw new AppError('plugin_refused', `plugin ${name} was refused: ${entry.refusal.reason}`);
+    await entry.session.stop('stopped', 'stopped by an administrator');
+    entry.queue.clear();
+  }
+
+  /** Reads the plugin's folder again and replaces its process without failing a call. @throws AppError where that fails. */
+  async reload(name: string): Promise<void> {
+    const position = this.entries.indexOf(this.find(name));
+    const found = (await this.context.scan()).plugins.find((candidate) => candidate.name === name);
+    if (found === undefined) throw new AppError('plugin_not_found', `the folder of plugin ${name} is gone; stop the plugin instead`);
+    if (found.kind === 'refusal') throw new AppError('plugin_refused', `plugin ${name} is refused: ${found.reason}`);
+    if (this.disabled.has(name)) throw new AppError('plugin_refused', `plugin ${name} is disabled; enable it first`);
+    const entry = this.entries[position];
+    if (entry?.kind === 'session') return entry.session.reload(found);
+    const replacement = this.entryOf(found);
+    this.entries[position] = replacement;
+    if (replacement.kind === 'session') await replacement.session.start();
+  }
+
+  /** Ends every plugin. */
+  async stopAll(reason: string): Promise<void> {
+    await Promise.all(this.sessions().map(({ session }) => session.stop('stopped', reason)));
+  }
+
+  /** Calls the listener after every change, until the function it answers is called. */
+  onChange(listener: () => void): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  get table(): DispatchTable {
+    this.cached ??= this.buildTable();
+    return this.cached;
+  }
+
+  /** Queues an event for everyone who subscribes to it, but for one. */
+  readonly deliver: Deliver = (event, except, emitDepth) => {
+    for (const { name, queue } of this.table.events.get(event.type) ?? []) {
+      if (name !== except) queue.add(event, emitDepth);
+    }
+  };
+
+  private sessions(): Extract<Entry, { kind: 'session' }>[] {
+    return this.entries.filter((entry) => entry.kind === 'session');
+  }
+
+  private sessionOf(name: string): PluginSession {
+    const entry = this.find(name);
+    if (entry.kind === 'refused') throw new AppError('plugin_refused', `plugin ${name} is refused: ${entry.refusal.reason}`);
+    if (this.disabled.has(name)) throw new AppError('plugin_refused', `plugin ${name} is disabled; enable it first`);
+    return entry.session;
+  }
+
+  private entryOf(found: Candidate | Refusal): Entry {
+    if (found.kind === 'refusal') return { kind: 'refused', name: found.name, refusal: found };
+    const session = new PluginSession(found, {
+      ...this.context,
+      deliver: this.deliver,
+      toolHolder: (tool, asking) => this.toolHolder(tool, asking),
+      onChange: () => this.changed(),
+    });
+    const queue = new NotificationQueue((envelope, emitDepth) => session.notify(envelope, this.context.limits.rpcTimeoutMs, emitDepth));
+    return { kind: 'session', name: found.name, session, queue };
+  }
+
+  private toolHolder(tool: string, asking: string): string | undefined {
+    for (const { name, session } of this.sessions()) {
+      if (name === asking) return undefined;
+      if (takesPart(session) && session.tools.get(tool) !== undefined) return name;
+    }
+    return undefined;
+  }
+
+  private changed(): void {
+    this.cached = undefined;
+    for (const listener of this.listeners) listener();
+  }
+
+  private buildTable(): DispatchTable {
+    const endpoints = new Map<Port, GateEndpoint[]>();
+    const budgets = new Map<Port, number>();
+    const tools = new Map<string, { session: PluginSession; tool: Tool }>();
+    const events = new Map<string, Extract<Entry, { kind: 'session' }>[]>();
+    for (const entry of this.sessions()) {
+      const { session } = entry;
+      if (!takesPart(session)) continue;
+      for (const subscription of session.manifest?.subscriptions ?? []) {
+        if (!isPort(subscription)) events.set(subscription, [...(events.get(subscription) ?? []), entry]);
+        else {
+          endpoints.set(subscription, [...(endpoints.get(subscription) ?? []), endpointOf(session, subscription, this.context.limits.rpcTimeoutMs)]);
+          const declared = session.settings.budgetMs[subscription] ?? 0;
+          budgets.set(subscription, Math.max(budgets.get(subscription) ?? this.context.limits.gateTimeoutMs, declared));
+        }
+      }
+      for (const tool of session.tools.list()) {
+        if (!tools.has(tool.name)) tools.set(tool.name, { session, tool });
+      }
+    }
+    return { endpoints, budgets, tools, events, missing: this.missing() };
+  }
+
+  private missing(): MissingPlugin[] {
+    const missing: MissingPlugin[] = [];
+    for (const entry of this.entries) {
+      if (this.disabled.has(entry.name)) continue;
+      if (entry.kind === 'refused') {
+        if (entry.refusal.required) missing.push({ plugin: entry.name, reason: entry.refusal.reason });
+      } else if (entry.session.settings.required && !entry.session.everReady && !wasTakenOut(entry.session)) {
+        missing.push({ plugin: entry.name, reason: entry.session.reason });
+      }
+    }
+    return missing;
+  }
+}
+
+/** Taken out by an administrator, not merely not there. */
+function wasTakenOut(session: PluginSession): boolean {
+  return session.state === 'disabled' || session.state === 'draining' || (session.state === 'stopped' && session.reason !== 'not started yet');
+}
+
+function takesPart(session: PluginSession): boolean {
+  return session.manifest !== undefined && !wasTakenOut(session);
+}
+
+function endpointOf(session: PluginSession, port: Port, rpcTimeoutMs: number): GateEndpoint {
+  const manifestPolicy = session.manifest?.portFailurePolicy[port];
+  return {
+    plugin: session.name,
+    failurePolicy: strictest(portSpec(port).failureDefault, session.settings.failurePolicy[port], manifestPolicy === 'closed' ? 'closed' : undefined),
+    timeoutMs: session.settings.timeoutMs ?? session.settings.budgetMs[port] ?? rpcTimeoutMs,
+    maxPayloadBytes: session.maxPayloadBytes,
+    get identity() {
+      return session.identity;
+    },
+    ask: (envelope, timeoutMs, promisedMs) => session.ask(envelope, timeoutMs, promisedMs),
+  };
+}
