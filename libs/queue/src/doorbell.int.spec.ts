@@ -1,0 +1,274 @@
+import type { Ring } from '@codedock/domain';
+import { createTestDatabase, describeWithRedis, eventually, startRedis, type TestRedis } from '@codedock/testkit';
+import { Redis } from 'ioredis';
+import { Client } from 'pg';
+import { createDoorbell, type DoorbellConnection } from './doorbell.js';
+import { createDoorbellWorker, type DoorbellWorker, type RingHandler } from './doorbell-worker.js';
+import type { QueueIncident } from './queue-reporter.js';
+import { prepareQueueSchema } from './queue-schema.js';
+
+interface Backend {
+  readonly url: string;
+  /** Breaks every connection; the server stays. */
+  disconnectAll(): Promise<void>;
+  /** Server processes that serve this queue's connections. */
+  connections(): Promise<number>;
+  close(): Promise<void>;
+}
+
+function suite(open: () => Promise<Backend>): void {
+  let backend: Backend;
+  let doorbell: DoorbellConnection;
+  const workers: DoorbellWorker[] = [];
+  let run = 0;
+
+  beforeAll(async () => {
+    backend = await open();
+    doorbell = await createDoorbell(backend.url);
+  });
+  afterEach(async () => {
+    await Promise.all(workers.splice(0).map((worker) => worker.close()));
+  });
+  afterAll(async () => {
+    await doorbell?.close();
+    await backend?.close();
+  });
+
+  const ring = (runId: string, more: Partial<Ring> = {}) =>
+    doorbell.ring({ runId, doorbell: 1, priority: 1, trace: {}, ...more });
+  const nextRun = () => `0198c0de-0000-7000-8000-${String(++run).padStart(12, '0')}`;
+  const listen = async (
+    onRing: RingHandler,
+    options: { concurrency?: number; paused?: boolean; report?: (incident: QueueIncident) => void } = {},
+  ) => {
+    const worker = await createDoorbellWorker(backend.url, { concurrency: 4, ...options, onRing });
+    workers.push(worker);
+    return worker;
+  };
+
+  it('brings run id and trace context', async () => {
+    const rung: unknown[] = [];
+    await listen(async (runId, trace) => void rung.push([runId, trace]));
+    const runId = nextRun();
+    await ring(runId, { trace: { traceparent: '00-a-b-01' } });
+    await eventually(() => expect(rung).toEqual([[runId, { traceparent: '00-a-b-01' }]]));
+  });
+
+  it('delivers equal rings once while they wait, and the same id again after it was answered', async () => {
+    const rung: string[] = [];
+    const worker = await listen(async (runId) => void rung.push(runId), { paused: true });
+    const runId = nextRun();
+    await ring(runId);
+    await ring(runId);
+    worker.resume();
+    await eventually(() => expect(rung).toEqual([runId]));
+    await eventually(async () => {
+      await ring(runId);
+      return rung.length >= 2;
+    });
+  });
+
+  it('serves tenants with few runs in flight first', async () => {
+    const rung: string[] = [];
+    const worker = await listen(async (runId) => void rung.push(runId), { paused: true, concurrency: 1 });
+    const [busy, quiet, flooding] = [nextRun(), nextRun(), nextRun()];
+    await ring(busy, { priority: 900 });
+    await ring(quiet, { priority: 1 });
+    await ring(flooding, { priority: 1e12 });
+    worker.resume();
+    await eventually(() => expect(rung).toEqual([quiet, busy, flooding]));
+  });
+
+  it('finishes a ring whose answer throws, and reports it', async () => {
+    const incidents: QueueIncident[] = [];
+    let calls = 0;
+    await listen(
+      async () => {
+        calls += 1;
+        throw new Error('boom');
+      },
+      { report: (incident) => incidents.push(incident) },
+    );
+    await ring(nextRun());
+    await eventually(() => expect(incidents).toContainEqual(expect.objectContaining({ kind: 'queue_error' })));
+    expect(calls).toBe(1);
+  });
+
+  it('stops taking jobs at once while those in work continue', async () => {
+    const taken: string[] = [];
+    let finish = () => {};
+    const working = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    const first = await listen(async (runId) => {
+      taken.push(runId);
+      await working;
+    });
+    const [inWork, later] = [nextRun(), nextRun()];
+    await ring(inWork);
+    await eventually(() => expect(taken).toEqual([inWork]));
+    first.stop();
+    await ring(later);
+    const second: string[] = [];
+    await listen(async (runId) => void second.push(runId));
+    await eventually(() => expect(second).toEqual([later]));
+    expect(taken).toEqual([inWork]);
+    finish();
+    await first.close();
+  });
+
+  it('aborts jobs in work only when it is closed by force', async () => {
+    let reason: unknown;
+    let started = false;
+    const worker = await listen((_runId, _trace, signal) => {
+      started = true;
+      return new Promise((_, reject) => {
+        signal.addEventListener('abort', () => {
+          reason = signal.reason;
+          reject(signal.reason);
+        });
+      });
+    });
+    await ring(nextRun());
+    await eventually(() => started);
+    await worker.close({ force: true });
+    expect(reason).toBeInstanceOf(Error);
+  });
+
+  it('comes back by itself after its connections broke', async () => {
+    const rung: string[] = [];
+    await listen(async (runId) => void rung.push(runId));
+    await ring(nextRun());
+    await eventually(() => expect(rung).toHaveLength(1));
+    await backend.disconnectAll();
+    const runId = nextRun();
+    // The first rings may fail fast; the reconciler would repeat them like this.
+    await eventually(async () => {
+      await ring(runId, { doorbell: Date.now() });
+      return true;
+    });
+    await eventually(() => expect(rung).toContain(runId));
+  });
+
+  it('holds few connections', async () => {
+    await listen(async () => undefined);
+    await Promise.all(Array.from({ length: 20 }, () => ring(nextRun())));
+    expect(await backend.connections()).toBeLessThanOrEqual(7);
+  });
+}
+
+describe('the doorbell on PostgreSQL', () => {
+  suite(async () => {
+    const database = await createTestDatabase();
+    await prepareQueueSchema(database.url);
+    await prepareQueueSchema(database.url);
+    const admin = new Client({ connectionString: database.url });
+    await admin.connect();
+    const others = `from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and usename = current_user`;
+    return {
+      url: database.url,
+      disconnectAll: async () => void (await admin.query(`select pg_terminate_backend(pid) ${others}`)),
+      connections: async () => Number((await admin.query(`select count(*) as n ${others}`)).rows[0].n),
+      close: async () => {
+        await admin.end();
+        await database.drop();
+      },
+    };
+  });
+
+  it('refuses a database without its schema', async () => {
+    const database = await createTestDatabase();
+    const client = new Client({ connectionString: database.url });
+    await client.connect();
+    await client.query('drop schema if exists bullmq cascade');
+    await client.end();
+    await expect(createDoorbell(database.url)).rejects.toMatchObject({ code: 'queue_unavailable' });
+    await database.drop();
+  });
+});
+
+describeWithRedis('the doorbell on Redis', () => {
+  let redis: TestRedis;
+  suite(async () => {
+    redis = await startRedis();
+    const admin = new Redis(redis.url);
+    return {
+      url: redis.url,
+      disconnectAll: async () => void (await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')),
+      connections: async () =>
+        String(await admin.call('CLIENT', 'LIST'))
+          .trim()
+          .split('\n').length - 1,
+      close: async () => {
+        admin.disconnect();
+        await redis.stop();
+      },
+    };
+  });
+
+  describe('and its server', () => {
+    let own: TestRedis;
+    beforeEach(async () => {
+      own = await startRedis();
+    });
+    afterEach(async () => {
+      await own.stop();
+    });
+
+    it('is refused when it evicts keys', async () => {
+      const admin = new Redis(own.url);
+      await admin.config('SET', 'maxmemory-policy', 'allkeys-lru');
+      admin.disconnect();
+      await expect(createDoorbell(own.url)).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining('noeviction'),
+      });
+    });
+
+    it('fails fast while it is down, then takes rings again', async () => {
+      const bell = await createDoorbell(own.url);
+      await own.kill();
+      const started = performance.now();
+      const ring: Ring = { runId: 'r', doorbell: 1, priority: 1, trace: {} };
+      await expect(bell.ring(ring)).rejects.toMatchObject({ code: 'queue_unavailable' });
+      expect(performance.now() - started).toBeLessThan(1_500);
+      await own.restart();
+      await eventually(async () => {
+        await bell.ring(ring);
+        return true;
+      });
+      await bell.close();
+    });
+
+    it('may lose everything: running jobs are not aborted, new ones are taken', async () => {
+      const bell = await createDoorbell(own.url);
+      const rung: string[] = [];
+      let finish = () => {};
+      const working = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      let aborted = false;
+      const worker = await createDoorbellWorker(own.url, {
+        concurrency: 2,
+        onRing: (runId, _trace, signal) => {
+          rung.push(runId);
+          signal.addEventListener('abort', () => {
+            aborted = true;
+          });
+          return runId === 'long' ? working : Promise.resolve();
+        },
+      });
+      await bell.ring({ runId: 'long', doorbell: 1, priority: 1, trace: {} });
+      await eventually(() => expect(rung).toEqual(['long']));
+      const admin = new Redis(own.url);
+      await admin.flushall();
+      admin.disconnect();
+      await bell.ring({ runId: 'next', doorbell: 1, priority: 1, trace: {} });
+      await eventually(() => expect(rung).toEqual(['long', 'next']));
+      expect(aborted).toBe(false);
+      finish();
+      await worker.close();
+      await bell.close();
+    });
+  });
+});

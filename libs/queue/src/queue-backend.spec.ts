@@ -1,0 +1,16 @@
+import { queueBackendOf } from './queue-backend.js';
+
+describe('queueBackendOf', () => {
+  it.each([
+    ['redis://localhost', 'redis'],
+    ['rediss://user:pw@host:6380/1', 'redis'],
+    ['postgres://host/db', 'postgres'],
+    ['postgresql://host/db', 'postgres'],
+  ] as const)('%s is %s', (url, backend) => {
+    expect(queueBackendOf(url)).toBe(backend);
+  });
+
+  it.each(['', 'amqp://host', 'localhost:6379'])('refuses %p without repeating it', (url) => {
+    expect(() => queueBackendOf(url)).toThrow(expect.objectContaining({ code: 'config_invalid' }));
+  });
+});
