@@ -1,4 +1,5 @@
 export * from './approval.js';
+export * from './built-in-tools.js';
 export * from './digest.js';
 export * from './errors/app-error.js';
 export * from './errors/codes.js';
