@@ -6,7 +6,7 @@ import { prepareBinaries } from './binaries.js';
 import { ADMIN_ROLE, APP_ROLE, type Cluster, type Credentials, openCluster, readCredentials } from './cluster.js';
 import { EmbeddedPostgresError } from './errors.js';
 import { freeLoopbackPort, isPortFree } from './port.js';
-import { endLeftovers, endServer, readPostmasterFile, runningPostmaster } from './postmaster.js';
+import { endLeftovers, endServer, runningPostmaster } from './postmaster.js';
 import { canEnter, type RunIdentity, unprivilegedIdentity } from './run-identity.js';
 import { launchServer, type ServerProcess } from './server-process.js';
 import { claimStarterLock, type StarterLock } from './starter-lock.js';
@@ -158,10 +158,10 @@ async function choosePort(dataDir: string): Promise<number> {
 async function untilReady(server: ServerProcess, cluster: Cluster, port: number, timeoutMs: number): Promise<number> {
   let pid: number | undefined;
   const settled = await untilTrue(async () => {
-    const file = await readPostmasterFile(cluster.clusterDir);
-    // A stale file may say "ready" for a dead server: only one with the launched port and a live process counts.
-    if (file?.ready && file.port === port && (await runningPostmaster(cluster.clusterDir))) {
-      pid = file.pid;
+    // A stale file may say "ready" for a dead server, so state and live process must come from one reading.
+    const started = await runningPostmaster(cluster.clusterDir);
+    if (started?.ready && started.port === port) {
+      pid = started.pid;
       return true;
     }
     return server.hasExited();
