@@ -32,8 +32,8 @@ function requireIds(params: unknown): void {
 }
 
 /** The one answer for what does not exist and for what belongs to another tenant. */
-export function notFound(what: string): AppError {
-  return new AppError('not_found', `There is no ${what} with this id.`);
+export function notFound(what: string, by = 'id'): AppError {
+  return new AppError('not_found', `There is no ${what} with this ${by}.`);
 }
 
 function clean(query: object): object {

@@ -1,0 +1,121 @@
+import { type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } from '@codedock/domain';
+import type { Store } from '@codedock/store';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { Logger } from 'pino';
+import { EventTail } from './event-tail.js';
+import type { SessionFeeds } from './session-feeds.js';
+import { SseConnection, type SseLimits } from './sse-connection.js';
+import { sseFrame } from './sse-frame.js';
+
+/** Events of one read of the database. */
+const PAGE_SIZE = 200;
+
+const ENDS: ReadonlySet<LedgerEventType> = new Set(Object.values(TERMINAL_EVENTS));
+
+/** What one client wants to see. */
+export interface Stream {
+  readonly tenantId: string;
+  readonly sessionId: string;
+  /** Only this run's events, up to its end. */
+  readonly runId?: string;
+  readonly after: number;
+  /** Nothing follows what is stored: the stream ends after the replay. */
+  readonly complete: boolean;
+}
+
+/** All open event streams of this process. */
+export class EventStreams {
+  private readonly connections = new Set<SseConnection>();
+  private closing = false;
+
+  constructor(
+    private readonly ledger: Store['ledger'],
+    private readonly feeds: SessionFeeds,
+    private readonly limits: SseLimits,
+    private readonly log: Logger,
+  ) {}
+
+  /** Clients attached now. */
+  get size(): number {
+    return this.connections.size;
+  }
+
+  /** True when the client has everything that will ever be: the answer is 204, which keeps a browser from coming back. */
+  async isOver({ tenantId, sessionId, runId, after, complete }: Stream): Promise<boolean> {
+    if (!complete) return false;
+    const next = await this.ledger.since({
+      tenantId,
+      sessionId,
+      after,
+      limit: 1,
+      ...(runId === undefined ? {} : { runId }),
+    });
+    return next.length === 0;
+  }
+
+  /** Takes the reply over and serves the stream until its end, the client's, or the server's. */
+  async serve(stream: Stream, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+    const { tenantId, sessionId, runId, after, complete } = stream;
+    reply.hijack();
+    const connection = new SseConnection(
+      reply.raw,
+      this.limits,
+      headersOf(reply),
+      request.callerStillValid ?? (async () => true),
+    );
+    this.connections.add(connection);
+    const tail = new EventTail({
+      after,
+      pageSize: PAGE_SIZE,
+      read: (from, limit) =>
+        this.ledger.since({ tenantId, sessionId, after: from, limit, ...(runId === undefined ? {} : { runId }) }),
+      includes: (event) => runId === undefined || event.runId === runId,
+      isLast: (event) => runId !== undefined && event.runId === runId && ENDS.has(event.type),
+      sink: {
+        write: (event: LedgerEvent) => connection.write(sseFrame(event)),
+        drained: () => connection.drained(),
+        finish: (reason) => {
+          if (reason === 'end') {
+            connection.end();
+            return;
+          }
+          this.log.warn({ sessionId, err: reason.error }, 'an event stream was cut: its events could not be read');
+          connection.drop();
+        },
+      },
+    });
+    try {
+      // Subscribed before the first read: what is committed in between is pushed, and de-duplicated by seq.
+      const unfollow = complete ? () => undefined : await this.feeds.follow(sessionId, (push) => tail.push(push));
+      try {
+        if (this.closing) connection.end();
+        await tail.replay();
+        if (complete) connection.end();
+        await connection.whenClosed();
+      } finally {
+        unfollow();
+      }
+    } finally {
+      tail.stop();
+      connection.drop();
+      this.connections.delete(connection);
+    }
+  }
+
+  /** Ends every stream in good order; clients come back to another process by their last id. */
+  async close(): Promise<void> {
+    this.closing = true;
+    const open = [...this.connections];
+    for (const connection of open) connection.end();
+    await Promise.all(open.map((connection) => connection.whenClosed()));
+  }
+}
+
+/** Headers that hooks have set on the reply, CORS among them. */
+function headersOf(reply: FastifyReply): Record<string, string | string[] | number> {
+  return Object.fromEntries(
+    Object.entries(reply.getHeaders()).filter(
+      (entry): entry is [string, string | string[] | number] => entry[1] !== undefined,
+    ),
+  );
+}

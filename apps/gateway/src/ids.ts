@@ -1,0 +1,14 @@
+import { randomBytes } from 'node:crypto';
+import type { IdSource } from '@codedock/domain';
+
+/** UUIDs of version 7 (RFC 9562): milliseconds first, so that indexes and pages follow time. */
+export const ids: IdSource = {
+  next() {
+    const bytes = randomBytes(16);
+    bytes.writeUIntBE(Date.now(), 0, 6);
+    bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+    bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
+    const hex = bytes.toString('hex');
+    return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  },
+};
