@@ -1,0 +1,13 @@
+export { ConfigError, type ConfigProblem } from './config-error.js';
+export {
+  type AppConfig,
+  type AppVariableKey,
+  type ConfigOf,
+  type Environment,
+  readConfig,
+  readVariables,
+} from './read-config.js';
+export { renderConfigurationDocument, renderEnvironmentExample } from './render-variables.js';
+export { Secret } from './secret.js';
+export { type Address, isLoopback, parseDuration, parseSize } from './value-types.js';
+export { type App, listVariables, type Presence, VARIABLES, type Variable, type VariableKey } from './variables.js';

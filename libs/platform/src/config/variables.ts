@@ -1,0 +1,320 @@
+import {
+  address,
+  addressList,
+  choice,
+  duration,
+  flag,
+  folderList,
+  integer,
+  originList,
+  secretText,
+  secretUrl,
+  text,
+  url,
+  type ValueType,
+} from './value-types.js';
+
+/** The programs that read configuration. */
+export type App = 'gateway' | 'runner' | 'plugin-host' | 'cli';
+
+/** When a value is there: always given by the user, always by default, or perhaps not at all. */
+export type Presence = 'required' | 'default' | 'optional';
+
+/** One environment variable of CodeDock. */
+export interface Variable<T = unknown, P extends Presence = Presence, A extends App = App> extends ValueType<T> {
+  readonly name: string;
+  /** Further names with the same meaning; two names with different values are refused. */
+  readonly aliases: readonly string[];
+  readonly presence: P;
+  /** Default, written as the user would write it. */
+  readonly fallback: string | undefined;
+  /** Name of the variable whose value is the default. */
+  readonly fallbackFrom: string | undefined;
+  /** Never shown, and readable from the file named by `<name>_FILE`. */
+  readonly secret: boolean;
+  readonly apps: readonly A[];
+  readonly doc: string;
+}
+
+interface Description<A extends App> {
+  readonly name: string;
+  readonly aliases?: readonly string[];
+  readonly secret?: boolean;
+  readonly apps: readonly A[];
+  readonly doc: string;
+}
+
+function required<T, const A extends App>(type: ValueType<T>, about: Description<A>): Variable<T, 'required', A> {
+  return variable(type, 'required', about, {});
+}
+
+function optional<T, const A extends App>(type: ValueType<T>, about: Description<A>): Variable<T, 'optional', A> {
+  return variable(type, 'optional', about, {});
+}
+
+function withDefault<T, const A extends App>(
+  type: ValueType<T>,
+  fallback: string | { readonly from: string },
+  about: Description<A>,
+): Variable<T, 'default', A> {
+  return variable(
+    type,
+    'default',
+    about,
+    typeof fallback === 'string' ? { fallback } : { fallbackFrom: fallback.from },
+  );
+}
+
+function variable<T, P extends Presence, A extends App>(
+  type: ValueType<T>,
+  presence: P,
+  about: Description<A>,
+  defaults: { readonly fallback?: string; readonly fallbackFrom?: string },
+): Variable<T, P, A> {
+  return Object.freeze({
+    ...type,
+    name: about.name,
+    aliases: about.aliases ?? [],
+    presence,
+    fallback: defaults.fallback,
+    fallbackFrom: defaults.fallbackFrom,
+    secret: about.secret ?? false,
+    apps: about.apps,
+    doc: about.doc,
+  });
+}
+
+const SERVICES = ['gateway', 'runner', 'plugin-host'] as const;
+const DATABASE_APPS = ['gateway', 'runner'] as const;
+const POSTGRES = ['postgres:', 'postgresql:'] as const;
+const SECOND = 1_000;
+const DAY = 86_400_000;
+
+/**
+ * Every variable of every program, by the key under which it appears in the program's configuration.
+ * The documentation and `.env.example` are generated from this list.
+ */
+export const VARIABLES = Object.freeze({
+  // Storage
+  databaseUrl: required(secretUrl(POSTGRES), {
+    name: 'DATABASE_URL',
+    secret: true,
+    apps: DATABASE_APPS,
+    doc: 'PostgreSQL that holds everything. May point to a pooler.',
+  }),
+  databaseDirectUrl: withDefault(
+    secretUrl(POSTGRES),
+    { from: 'DATABASE_URL' },
+    {
+      name: 'DATABASE_DIRECT_URL',
+      secret: true,
+      apps: DATABASE_APPS,
+      doc: 'The same database without a pooler, for LISTEN and advisory locks.',
+    },
+  ),
+  databasePoolSize: withDefault(integer({ min: 2, max: 200 }), '10', {
+    name: 'CODEDOCK_DATABASE_POOL_SIZE',
+    apps: DATABASE_APPS,
+    doc: 'Most connections that one process opens to DATABASE_URL.',
+  }),
+  queueUrl: withDefault(
+    secretUrl(['redis:', 'rediss:', ...POSTGRES]),
+    { from: 'DATABASE_URL' },
+    {
+      name: 'QUEUE_URL',
+      secret: true,
+      apps: DATABASE_APPS,
+      doc: 'What backs queue and live bus: Redis (redis://, rediss://) or PostgreSQL.',
+    },
+  ),
+
+  // HTTP
+  httpListen: withDefault(address(), '127.0.0.1:8080', {
+    name: 'CODEDOCK_HTTP_LISTEN',
+    apps: ['gateway'],
+    doc: 'Where the HTTP API listens. 0.0.0.0:8080 in a container.',
+  }),
+  corsOrigins: optional(originList(), {
+    name: 'CODEDOCK_CORS_ORIGINS',
+    apps: ['gateway'],
+    doc: 'Web origins whose pages may call the API. Unset: none.',
+  }),
+  runnerHealthListen: withDefault(address(), '127.0.0.1:8081', {
+    name: 'CODEDOCK_RUNNER_HEALTH_LISTEN',
+    apps: ['runner'],
+    doc: 'Where the runner answers /healthz, /readyz and /metrics.',
+  }),
+  pluginHostHealthListen: withDefault(address(), '127.0.0.1:8082', {
+    name: 'CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN',
+    apps: ['plugin-host'],
+    doc: 'Where the plugin-host answers /healthz, /readyz and /metrics.',
+  }),
+
+  // Plugins
+  pluginDirs: optional(folderList(), {
+    name: 'CODEDOCK_PLUGIN_DIR',
+    aliases: ['PLUGIN_DIR'],
+    apps: ['plugin-host', 'cli'],
+    doc: 'Folders with one sub-folder per plugin. A plugin of a later folder replaces one with the same name.',
+  }),
+  pluginHostUrls: optional(addressList(), {
+    name: 'PLUGIN_HOST_URL',
+    apps: DATABASE_APPS,
+    doc: 'Addresses of the plugin-host replicas; a name may resolve to several. Unset: no gate is asked.',
+  }),
+  pluginHostListen: withDefault(address(), '127.0.0.1:7070', {
+    name: 'PLUGIN_HOST_LISTEN',
+    apps: ['plugin-host'],
+    doc: 'Where the plugin-host serves gates (gRPC). Outside loopback it needs the CODEDOCK_TLS_* files.',
+  }),
+  hostApiUrls: optional(addressList(), {
+    name: 'CODEDOCK_HOST_API_URL',
+    apps: ['plugin-host'],
+    doc: "Address of the gateway's internal host API, for callbacks of plugins. Unset: callbacks are refused.",
+  }),
+  hostApiListen: withDefault(address(), '127.0.0.1:7071', {
+    name: 'CODEDOCK_HOST_API_LISTEN',
+    apps: ['gateway'],
+    doc: 'Where the gateway serves the internal host API (gRPC). Outside loopback it needs the CODEDOCK_TLS_* files.',
+  }),
+  pluginRpcTimeoutMs: withDefault(duration({ min: 10, max: 30 * SECOND }), '2s', {
+    name: 'PLUGIN_RPC_TIMEOUT',
+    apps: SERVICES,
+    doc: 'Longest time one plugin may take for one question. At most PLUGIN_GATE_TIMEOUT.',
+  }),
+  pluginGateTimeoutMs: withDefault(duration({ min: 200, max: 30 * SECOND }), '2s', {
+    name: 'PLUGIN_GATE_TIMEOUT',
+    apps: SERVICES,
+    doc: 'Longest time a whole gate may take, all its plugins together.',
+  }),
+  pluginStartTimeoutMs: withDefault(duration({ min: 100, max: 300 * SECOND }), '10s', {
+    name: 'PLUGIN_START_TIMEOUT',
+    apps: ['plugin-host'],
+    doc: 'Longest time from starting a plugin until it is ready.',
+  }),
+
+  // Runs
+  runnerConcurrency: withDefault(integer({ min: 1, max: 1_000 }), '8', {
+    name: 'CODEDOCK_RUNNER_CONCURRENCY',
+    apps: ['runner'],
+    doc: 'Runs that one runner executes at the same time.',
+  }),
+  runnerDrainTimeoutMs: withDefault(duration({ max: 3_600 * SECOND }), '25s', {
+    name: 'RUNNER_DRAIN_TIMEOUT',
+    apps: ['runner'],
+    doc: 'After SIGTERM, how long turns may still finish before their runs are handed back.',
+  }),
+  gracePeriodMs: optional(duration(), {
+    name: 'CODEDOCK_GRACE_PERIOD',
+    apps: ['runner'],
+    doc: 'Time between SIGTERM and SIGKILL that the platform grants; must be longer than RUNNER_DRAIN_TIMEOUT.',
+  }),
+  leaseTtlMs: withDefault(duration({ min: 500, max: 600 * SECOND }), '15s', {
+    name: 'CODEDOCK_LEASE_TTL',
+    apps: DATABASE_APPS,
+    doc: 'How long a runner owns a run without a sign of life; a dead one is replaced after this time.',
+  }),
+  leaseHeartbeatMs: withDefault(duration({ min: 100, max: 300 * SECOND }), '5s', {
+    name: 'CODEDOCK_LEASE_HEARTBEAT',
+    apps: DATABASE_APPS,
+    doc: 'How often a runner renews its leases. At most half of CODEDOCK_LEASE_TTL.',
+  }),
+  approvalTtlMs: withDefault(duration({ min: SECOND, max: 365 * DAY }), '24h', {
+    name: 'APPROVAL_TTL',
+    apps: DATABASE_APPS,
+    doc: 'How long an approval may stay undecided before it expires.',
+  }),
+  profilesFile: optional(text('file'), {
+    name: 'CODEDOCK_PROFILES_FILE',
+    apps: DATABASE_APPS,
+    doc: 'JSON file with the agent profiles. Unset: the built-in ones.',
+  }),
+
+  // Model providers
+  openaiApiKey: optional(secretText(), {
+    name: 'OPENAI_API_KEY',
+    secret: true,
+    apps: DATABASE_APPS,
+    doc: 'Key for the OpenAI-compatible provider.',
+  }),
+  openaiBaseUrl: withDefault(url(['https:', 'http:']), 'https://api.openai.com/v1', {
+    name: 'OPENAI_BASE_URL',
+    apps: DATABASE_APPS,
+    doc: 'Address of the OpenAI-compatible provider.',
+  }),
+  providerAllowPrivate: withDefault(flag(), 'false', {
+    name: 'CODEDOCK_PROVIDER_ALLOW_PRIVATE',
+    apps: DATABASE_APPS,
+    doc: 'Whether providers in private and loopback address ranges may be called.',
+  }),
+
+  // Trust between the services
+  capabilityKey: optional(secretText(32), {
+    name: 'CODEDOCK_CAPABILITY_KEY',
+    secret: true,
+    apps: DATABASE_APPS,
+    doc: 'Signs what a plugin may call back for. The same for every gateway and runner.',
+  }),
+  internalToken: optional(secretText(32), {
+    name: 'CODEDOCK_INTERNAL_TOKEN',
+    secret: true,
+    apps: SERVICES,
+    doc: 'Bearer token between the services on loopback, where there is no TLS.',
+  }),
+  tlsCaFile: optional(text('file'), {
+    name: 'CODEDOCK_TLS_CA_FILE',
+    apps: SERVICES,
+    doc: 'PEM file of the authority that signs the certificates of the services. With CERT and KEY: mutual TLS.',
+  }),
+  tlsCertFile: optional(text('file'), {
+    name: 'CODEDOCK_TLS_CERT_FILE',
+    apps: SERVICES,
+    doc: 'PEM file of the certificate of this service.',
+  }),
+  tlsKeyFile: optional(text('file'), {
+    name: 'CODEDOCK_TLS_KEY_FILE',
+    apps: SERVICES,
+    doc: 'PEM file of the private key of this service.',
+  }),
+
+  // The process
+  logLevel: withDefault(choice(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']), 'info', {
+    name: 'CODEDOCK_LOG_LEVEL',
+    apps: SERVICES,
+    doc: 'Lowest level that is logged.',
+  }),
+  logFormat: withDefault(choice(['json', 'pretty']), 'json', {
+    name: 'CODEDOCK_LOG_FORMAT',
+    apps: SERVICES,
+    doc: 'One JSON object per line, or lines for reading at a terminal.',
+  }),
+  exitWithParent: withDefault(flag(), 'false', {
+    name: 'CODEDOCK_EXIT_WITH_PARENT',
+    apps: SERVICES,
+    doc: 'Shut down when the starting process is gone. Set by `npm start`.',
+  }),
+  dataDir: withDefault(text('folder'), '.codedock', {
+    name: 'CODEDOCK_DATA_DIR',
+    apps: ['cli'],
+    doc: 'Folder of the embedded profile: database, keys, logs. Read by `npm start` and the command line.',
+  }),
+  apiUrl: withDefault(url(['http:', 'https:']), 'http://127.0.0.1:8080', {
+    name: 'CODEDOCK_API_URL',
+    apps: ['cli'],
+    doc: 'Gateway that the command line talks to.',
+  }),
+  apiKey: optional(secretText(), {
+    name: 'CODEDOCK_API_KEY',
+    secret: true,
+    apps: ['cli'],
+    doc: 'API key of the command line.',
+  }),
+});
+
+/** Keys of the list. */
+export type VariableKey = keyof typeof VARIABLES;
+
+/** The list as plain entries, in the order of the documentation. */
+export function listVariables(): readonly (readonly [VariableKey, Variable])[] {
+  return Object.entries(VARIABLES) as (readonly [VariableKey, Variable])[];
+}
