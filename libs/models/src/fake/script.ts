@@ -17,6 +17,8 @@ export type FakeCall =
 /** One reply of the scripted provider. */
 export interface FakeStep {
   readonly text?: string;
+  /** The last user message follows the text: shows what reached the model. */
+  readonly echo?: boolean;
   /** Text in these pieces, one delta each; wins over `text`. */
   readonly chunks?: readonly string[];
   readonly toolCalls?: readonly FakeCall[];
@@ -54,7 +56,8 @@ export function stepFor(request: ModelRequest): FakeStep {
   ).length;
   const step = script[index];
   if (step === undefined) return BEYOND;
-  return checked(step, index);
+  const chosen = checked(step, index);
+  return chosen.echo === true ? { ...chosen, chunks: pieces(`${chosen.text ?? ''}${text}`) } : chosen;
 }
 
 function inlineScript(text: string): JsonValue {

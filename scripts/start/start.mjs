@@ -1,0 +1,67 @@
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { root } from '../workspace/root.mjs';
+import { startDatabase } from './database.mjs';
+import { demonstrate } from './demonstration.mjs';
+import { firstKey, installationSecrets } from './installation.mjs';
+import { say } from './output.mjs';
+import { pluginRoot } from './plugin-root.mjs';
+import { startServices } from './services.mjs';
+import { openingLines } from './welcome.mjs';
+
+/**
+ * Runs the embedded profile until it is interrupted, or – with `once` – until the demonstration is over.
+ * @returns the exit code.
+ */
+export async function start({ once, demonstration }) {
+  const folder = join(root, '.codedock');
+  await mkdir(folder, { recursive: true, mode: 0o700 });
+  const stops = [];
+  const stopAll = async () => {
+    for (const stop of stops.splice(0).reverse()) await stop();
+  };
+  const interrupted = new Promise((resolve) => {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => resolve('interrupted'));
+  });
+  // A start that is interrupted half-way stops what it has started.
+  const aborted = interrupted.then(() => {
+    throw new Interrupted();
+  });
+  aborted.catch(() => {});
+
+  try {
+    const running = await Promise.race([bringUp(folder, stops, demonstration), aborted]);
+    let complete = true;
+    if (demonstration) complete = await Promise.race([demonstrate(running), aborted]);
+    if (once) return complete ? 0 : 1;
+    say(openingLines(running));
+    const ended = await Promise.race([interrupted, running.services.anyEnded]);
+    if (ended !== 'interrupted') {
+      say(`${ended.name} ended with ${ended.status}; stopping the rest.`);
+      return 1;
+    }
+    return complete ? 0 : 1;
+  } catch (error) {
+    if (error instanceof Interrupted) return 130;
+    throw error;
+  } finally {
+    say('stopping …');
+    await stopAll();
+  }
+}
+
+class Interrupted extends Error {}
+
+async function bringUp(folder, stops, demonstration) {
+  const startedAt = performance.now();
+  const database = await startDatabase(folder);
+  stops.push(database.stop);
+  const secrets = await installationSecrets(folder);
+  const key = await firstKey(folder, database.url);
+  const plugins = await pluginRoot(folder, { demonstration });
+  const services = startServices({ folder, database, secrets, plugins });
+  stops.push(services.stop);
+  const { url } = await services.ready();
+  say(`ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
+  return { url, key, database, plugins, services };
+}
