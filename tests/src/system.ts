@@ -1,0 +1,318 @@
+import { createHash, randomBytes, randomUUID } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import type { Scope } from '@codedock/domain';
+import { prepareQueueSchema } from '@codedock/queue';
+import { openStore, type Store } from '@codedock/store';
+import {
+  createTestDatabase,
+  type EventStream,
+  eventually,
+  freePort,
+  openEventStream,
+  repositoryRoot,
+  requireRedis,
+  startProcess,
+  type TestProcess,
+  temporaryFolder,
+} from '@codedock/testkit';
+import pg from 'pg';
+import { type Api, apiOf } from './api.js';
+import type { Profile } from './profiles.js';
+
+/** What to start. */
+export interface SystemOptions {
+  readonly profile?: Profile;
+  /** Puts plugins into a root; absent = no plugin-host at all. */
+  readonly plugins?: (root: string) => Promise<void> | void;
+  /** Default 1. */
+  readonly runners?: number;
+  /** Default 1. */
+  readonly gateways?: number;
+  /** Default 1; only with `plugins`. */
+  readonly pluginHosts?: number;
+  /** Agent profiles beside the built-in `default`. */
+  readonly agents?: readonly Record<string, unknown>[];
+  /** Added to every service. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly gatewayEnv?: Readonly<Record<string, string>>;
+  readonly runnerEnv?: Readonly<Record<string, string>>;
+  readonly pluginHostEnv?: Readonly<Record<string, string>>;
+  /** Start gateways and runners although the plugin-host is not there yet; start it with `startPluginHost()`. */
+  readonly pluginHostLater?: boolean;
+}
+
+/** A run as the API shows it. */
+export interface RunView {
+  readonly id: string;
+  readonly sessionId: string;
+  readonly status: string;
+  readonly stopReason?: string;
+  readonly message?: string;
+  readonly attempt: number;
+  readonly lastSeq: number;
+}
+
+/** A stored event as the API shows it. */
+export interface EventView {
+  readonly seq: number;
+  readonly type: string;
+  readonly runId?: string;
+  readonly turnId?: string;
+  readonly attempt?: number;
+  readonly payload: Record<string, unknown>;
+}
+
+/** A whole CodeDock of real processes on a database of its own. */
+export interface System {
+  readonly url: string;
+  readonly urls: readonly string[];
+  /** Key with all scopes of the tenant `default`. */
+  readonly key: string;
+  readonly api: Api;
+  readonly store: Store;
+  readonly db: pg.Pool;
+  readonly databaseUrl: string;
+  readonly gateways: TestProcess[];
+  readonly runners: TestProcess[];
+  readonly pluginHosts: TestProcess[];
+  /** Root the plugins are in. */
+  readonly pluginRoot: string;
+  createKey(options?: { tenant?: string; scopes?: readonly Scope[]; expiresAt?: string }): Promise<string>;
+  createSession(body?: Record<string, unknown>): Promise<string>;
+  /** Starts a run and expects 201. */
+  startRun(sessionId: string, body: Record<string, unknown>): Promise<RunView>;
+  /** `startRun` in a new session, awaited to its end. */
+  runToEnd(content: string, body?: Record<string, unknown>): Promise<RunView>;
+  waitForRun(runId: string, until: (run: RunView) => boolean, timeoutMs?: number): Promise<RunView>;
+  waitForEnd(runId: string, timeoutMs?: number): Promise<RunView>;
+  /** The session's whole event log. */
+  events(sessionId: string): Promise<EventView[]>;
+  stream(pathAndQuery: string, options?: { key?: string; lastEventId?: string; url?: string }): Promise<EventStream>;
+  startGateway(): Promise<TestProcess>;
+  startRunner(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
+  startPluginHost(): Promise<TestProcess>;
+  stop(): Promise<void>;
+}
+
+const ENDED = new Set(['completed', 'failed', 'cancelled', 'timed_out', 'blocked']);
+
+/** Text of a message that scripts the fake provider: one step per model call. */
+export function fakeScript(...steps: readonly Record<string, unknown>[]): string {
+  return `fake:${JSON.stringify(steps)}`;
+}
+
+/** Starts a system and waits until every part is ready. Stop it in `afterAll`. */
+export async function startSystem(options: SystemOptions = {}): Promise<System> {
+  const database = await createTestDatabase();
+  const folder = await temporaryFolder('codedock-system-');
+  const profile = options.profile ?? 'embedded';
+  const queueUrl = profile === 'redis' ? (await requireRedis()).url : database.url;
+  if (profile === 'embedded') await prepareQueueSchema(queueUrl);
+  const store = await openStore({ url: database.url, maxConnections: 2 });
+  const db = new pg.Pool({ connectionString: database.url, max: 2 });
+
+  const pluginRoot = path.join(folder.path, 'plugins');
+  const hostPorts = await ports(options.plugins ? (options.pluginHosts ?? 1) : 0);
+  const gatewayPorts = await ports(options.gateways ?? 1);
+  const hostApiPorts = await ports(options.gateways ?? 1);
+  const agentsFile = path.join(folder.path, 'agents.json');
+  if (options.agents) await writeFile(agentsFile, JSON.stringify({ agents: options.agents }));
+  if (options.plugins) {
+    await (await import('node:fs/promises')).mkdir(pluginRoot, { mode: 0o755 });
+    await options.plugins(pluginRoot);
+  }
+
+  const internal = {
+    CODEDOCK_INTERNAL_TOKEN: randomBytes(24).toString('hex'),
+    CODEDOCK_CAPABILITY_KEY: randomBytes(32).toString('hex'),
+  };
+  const shared = {
+    ...internal,
+    CODEDOCK_LOG_LEVEL: 'info',
+    ...options.env,
+  };
+  const withHooks =
+    hostPorts.length > 0 ? { PLUGIN_HOST_URL: hostPorts.map((port) => `127.0.0.1:${port}`).join(',') } : {};
+  const withStore = { DATABASE_URL: database.url, QUEUE_URL: queueUrl, ...withHooks };
+
+  const service = (app: string, env: Readonly<Record<string, string>>, ready: RegExp | string, name: string) =>
+    startProcess({
+      command: process.execPath,
+      args: ['--enable-source-maps', path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js')],
+      env,
+      ready,
+      readyTimeoutMs: 30_000,
+      name,
+    });
+
+  const gateways: TestProcess[] = [];
+  const runners: TestProcess[] = [];
+  const pluginHosts: TestProcess[] = [];
+
+  const startGateway = async () => {
+    const index = gateways.length;
+    const port = gatewayPorts[index] ?? (await freePort());
+    const hostApiPort = hostApiPorts[index] ?? (await freePort());
+    const gateway = await service(
+      'gateway',
+      {
+        ...shared,
+        ...withStore,
+        CODEDOCK_HTTP_LISTEN: `127.0.0.1:${port}`,
+        CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${hostApiPort}`,
+        ...(options.agents ? { CODEDOCK_PROFILES_FILE: agentsFile } : {}),
+        ...options.gatewayEnv,
+      },
+      `http://127.0.0.1:${port}/readyz`,
+      `gateway-${index}`,
+    );
+    gateways.push(gateway);
+    return gateway;
+  };
+  const startRunner = async (env: Readonly<Record<string, string>> = {}) => {
+    const port = await freePort();
+    const runner = await service(
+      'runner',
+      { ...shared, ...withStore, CODEDOCK_HEALTH_LISTEN: `127.0.0.1:${port}`, ...options.runnerEnv, ...env },
+      options.pluginHostLater ? `http://127.0.0.1:${port}/healthz` : `http://127.0.0.1:${port}/readyz`,
+      `runner-${runners.length}`,
+    );
+    runners.push(runner);
+    return runner;
+  };
+  const startPluginHost = async () => {
+    const index = pluginHosts.length;
+    const host = await service(
+      'plugin-host',
+      {
+        ...shared,
+        CODEDOCK_PLUGIN_DIR: pluginRoot,
+        PLUGIN_HOST_LISTEN: `127.0.0.1:${hostPorts[index % hostPorts.length]}`,
+        CODEDOCK_HOST_API_URL: `127.0.0.1:${hostApiPorts[0]}`,
+        ...options.pluginHostEnv,
+      },
+      /plugin-host is listening/,
+      `plugin-host-${index}`,
+    );
+    pluginHosts.push(host);
+    return host;
+  };
+
+  const stop = async () => {
+    await Promise.all(runners.map((runner) => (runner.hasExited() ? undefined : runner.stop())));
+    await Promise.all(pluginHosts.map((host) => (host.hasExited() ? undefined : host.stop())));
+    await Promise.all(gateways.map((gateway) => (gateway.hasExited() ? undefined : gateway.stop())));
+    await db.end();
+    await store.close();
+    await database.drop();
+    await folder.remove();
+  };
+
+  const createKey: System['createKey'] = async ({
+    tenant = 'default',
+    scopes = ['runs', 'approvals', 'admin'],
+    expiresAt,
+  } = {}) => {
+    const key = `cdk_${randomBytes(32).toString('base64url')}`;
+    const { id } = await store.tenants.ensure({ id: randomUUID(), name: tenant });
+    await store.keys.create({
+      id: randomUUID(),
+      tenantId: id,
+      name: `key-${randomUUID()}`,
+      hash: createHash('sha256').update(key).digest('hex'),
+      scopes,
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+    });
+    return key;
+  };
+
+  try {
+    const key = await createKey();
+    await Promise.all(Array.from({ length: options.gateways ?? 1 }, startGateway));
+    const starting = Array.from({ length: options.runners ?? 1 }, () => startRunner());
+    if (hostPorts.length > 0 && !options.pluginHostLater) await Promise.all(hostPorts.map(startPluginHost));
+    await Promise.all(starting);
+
+    const urls = gatewayPorts.map((port) => `http://127.0.0.1:${port}`);
+    const url = urls[0] as string;
+    const api = apiOf(url, key);
+    if (hostPorts.length > 0 && !options.pluginHostLater) {
+      // The gateway serves without plugins on purpose; a suite wants to begin with them in the chain.
+      await eventually(async () => (await api<{ ready?: boolean }>('GET', '/v1/plugins/explain')).body.ready === true, {
+        timeoutMs: 20_000,
+        what: 'the gateway to see the plugin chain',
+      });
+    }
+    const createSession: System['createSession'] = async (body = {}) => {
+      const answer = await api<{ id: string }>('POST', '/v1/sessions', body);
+      if (answer.status !== 201) throw new Error(`no session: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return answer.body.id;
+    };
+    const startRun: System['startRun'] = async (sessionId, body) => {
+      const answer = await api<{ run: RunView }>('POST', `/v1/sessions/${sessionId}/runs`, body);
+      if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
+      return answer.body.run;
+    };
+    const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 15_000) =>
+      eventually(
+        async () => {
+          const { body } = await api<RunView>('GET', `/v1/runs/${runId}`);
+          if (!until(body)) throw new Error(`it is ${JSON.stringify(body)}`);
+          return body;
+        },
+        { timeoutMs, what: `run ${runId}` },
+      );
+    const waitForEnd: System['waitForEnd'] = (runId, timeoutMs) =>
+      waitForRun(runId, (run) => ENDED.has(run.status), timeoutMs);
+    return {
+      url,
+      urls,
+      key,
+      api,
+      store,
+      db,
+      databaseUrl: database.url,
+      gateways,
+      runners,
+      pluginHosts,
+      pluginRoot,
+      createKey,
+      createSession,
+      startRun,
+      waitForRun,
+      waitForEnd,
+      runToEnd: async (content, body = {}) => {
+        const run = await startRun(await createSession(), { content, ...body });
+        return waitForEnd(run.id);
+      },
+      events: async (sessionId) => {
+        const answer = await api<{ items: EventView[] }>(
+          'GET',
+          `/v1/sessions/${sessionId}/event-log?after=0&limit=1000`,
+        );
+        return answer.body.items;
+      },
+      stream: (pathAndQuery, { key: other = key, lastEventId, url: from = url } = {}) =>
+        openEventStream(`${from}${pathAndQuery}`, {
+          headers: { authorization: `Bearer ${other}` },
+          ...(lastEventId === undefined ? {} : { lastEventId }),
+        }),
+      startGateway,
+      startRunner,
+      startPluginHost,
+      stop,
+    };
+  } catch (error) {
+    const logs = [...gateways, ...runners, ...pluginHosts]
+      .map(({ name, output }) => `── ${name}\n${output()}`)
+      .join('\n');
+    await stop();
+    (error as Error).message += `\n${logs}`;
+    throw error;
+  }
+}
+
+async function ports(count: number): Promise<number[]> {
+  return Promise.all(Array.from({ length: count }, freePort));
+}
