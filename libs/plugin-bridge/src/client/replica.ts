@@ -1,0 +1,123 @@
+import type { Clock } from '@codedock/domain';
+import { gate } from '@codedock/proto';
+import { type ChannelOptions, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import type { ReplicaAddress } from './addresses.js';
+import { type ChainView, compileSnapshot } from './chain-view.js';
+import type { BridgeLogger, BridgeTls } from './options.js';
+
+const CHANNEL_OPTIONS: ChannelOptions = {
+  'grpc.max_receive_message_length': -1,
+  'grpc.max_send_message_length': -1,
+  'grpc.enable_http_proxy': 0,
+  'grpc.service_config_disable_resolution': 1,
+  'grpc.use_local_subchannel_pool': 1,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.min_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  // A host that vanished without closing its connection is noticed well before its snapshot expires.
+  'grpc.keepalive_time_ms': 5_000,
+  'grpc.keepalive_timeout_ms': 2_000,
+};
+
+const FIRST_BACKOFF_MS = 100;
+const LONGEST_BACKOFF_MS = 1_000;
+
+/** How a replica is reached and whom it tells about changes. */
+export interface ReplicaOptions {
+  readonly clientName: string;
+  readonly token: string | undefined;
+  readonly tls: BridgeTls | undefined;
+  readonly clock: Clock;
+  readonly logger: BridgeLogger | undefined;
+  readonly onChange: () => void;
+}
+
+/** One plugin-host: its channel, its Watch and what it last said. */
+export class Replica {
+  readonly client: gate.GateServiceClient;
+  readonly metadata = new Metadata();
+  /** Gate and tool calls under way. */
+  inFlight = 0;
+  /** The last snapshot; undefined before the first. */
+  view: ChainView | undefined;
+  watching = false;
+  /** When the Watch broke last, by the clock. */
+  brokenAt = 0;
+
+  private readonly stop = new AbortController();
+  private stream: ReturnType<gate.GateServiceClient['watch']> | undefined;
+
+  constructor(
+    readonly address: ReplicaAddress,
+    private readonly options: ReplicaOptions,
+  ) {
+    const { tls, token } = options;
+    const channel: ChannelOptions = { ...CHANNEL_OPTIONS };
+    if (tls !== undefined && address.serverName !== undefined) {
+      channel['grpc.ssl_target_name_override'] = address.serverName;
+    }
+    const channelCredentials =
+      tls === undefined
+        ? credentials.createInsecure()
+        : credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
+    this.client = new gate.GateServiceClient(address.target, channelCredentials, channel);
+    if (token !== undefined) this.metadata.set('authorization', `Bearer ${token}`);
+  }
+
+  /** Keeps a Watch open until the replica is closed. */
+  async watch(): Promise<void> {
+    let backoff = FIRST_BACKOFF_MS;
+    while (!this.stop.signal.aborted) {
+      const received = await this.watchOnce();
+      backoff = received ? FIRST_BACKOFF_MS : Math.min(backoff * 2, LONGEST_BACKOFF_MS);
+      await this.options.clock.sleep(backoff, this.stop.signal);
+    }
+  }
+
+  /** True while the last snapshot counts: its Watch lives, or broke less than `servesMs` ago. */
+  serves(servesMs: number): boolean {
+    return this.view?.complete === true && (this.watching || this.options.clock.now() - this.brokenAt < servesMs);
+  }
+
+  close(): void {
+    this.stop.abort();
+    this.stream?.cancel();
+    this.client.close();
+  }
+
+  // Resolves when the stream is over: whether it delivered anything.
+  private watchOnce(): Promise<boolean> {
+    return new Promise((resolve) => {
+      let received = false;
+      let over = false;
+      const stream = this.client.watch({ client: this.options.clientName }, this.metadata);
+      this.stream = stream;
+      const end = (error?: ServiceError) => {
+        if (over) return;
+        over = true;
+        if (this.watching) this.broke(error);
+        resolve(received);
+      };
+      stream.on('data', (snapshot: gate.Snapshot) => {
+        if (over || this.stop.signal.aborted) return;
+        received = true;
+        this.watching = true;
+        this.view = compileSnapshot(snapshot);
+        this.options.onChange();
+      });
+      stream.on('error', end);
+      stream.on('end', () => end());
+    });
+  }
+
+  private broke(error: ServiceError | undefined): void {
+    this.watching = false;
+    this.brokenAt = this.options.clock.now();
+    if (this.stop.signal.aborted) return;
+    this.options.logger?.warn(
+      { target: this.address.target, ...(error === undefined ? {} : { code: error.code, details: error.details }) },
+      'the watch of a plugin-host ended; its last snapshot serves for a while',
+    );
+    this.options.onChange();
+  }
+}
