@@ -1,0 +1,78 @@
+import { z } from 'zod';
+import { json } from '../http/shapes.js';
+
+const replicaState = z.object({
+  replica: z.string().describe('Address of the plugin-host.'),
+  state: z.string(),
+  generation: z.int(),
+  restarts: z.int(),
+  reason: z.string().optional(),
+});
+
+export const plugin = z.object({
+  name: z.string(),
+  state: z.string().describe('starting, ready, draining, stopped, failed or disabled; where replicas differ, the worst.'),
+  version: z.string().optional(),
+  generation: z.int().optional(),
+  required: z.boolean(),
+  disabled: z.boolean(),
+  reason: z.string().optional().describe('Why it is failed, stopped or refused.'),
+  ports: z.array(z.string()).describe('What it subscribes to.'),
+  tools: z.array(z.string()),
+  replicas: z.array(replicaState),
+});
+
+export const pluginList = z
+  .object({
+    items: z.array(plugin).describe('In chain order.'),
+    epoch: z.int().describe('Raised by every act that changes the chain.'),
+    unreachable: z.array(z.object({ replica: z.string(), reason: z.string() })),
+  })
+  .meta({ id: 'PluginList' });
+
+export const pluginChain = z
+  .object({
+    epoch: z.int(),
+    ready: z.boolean(),
+    reason: z.string().optional().describe('Why gates cannot be asked.'),
+    disabled: z.array(z.string()),
+    ports: z.array(
+      z.object({
+        port: z.string(),
+        failurePolicy: z.string().describe('The strictest of the chain.'),
+        budgetMs: z.int(),
+        subscribers: z.array(
+          z.object({
+            plugin: z.string(),
+            version: z.string().optional(),
+            policyVersion: z.string().optional(),
+            checksum: z.string().optional(),
+            state: z.string(),
+            ready: z.boolean(),
+            required: z.boolean(),
+            failurePolicy: z.string(),
+            timeoutMs: z.int(),
+            budgetMs: z.int(),
+            match: json.optional().describe('Absent: asked for everything.'),
+          }),
+        ),
+      }),
+    ),
+    missing: z.array(z.object({ plugin: z.string(), reason: z.string() })).describe('Required plugins that never came up.'),
+    warnings: z.array(z.string()),
+  })
+  .meta({ id: 'PluginChain' });
+
+export const changePlugin = z
+  .strictObject({ reason: z.string().min(1).max(500).optional().describe('For the audit.') })
+  .meta({ id: 'ChangePlugin' });
+export type ChangePlugin = z.infer<typeof changePlugin>;
+
+export const changedPlugin = z
+  .object({
+    plugin: z.string(),
+    disabled: z.boolean(),
+    epoch: z.int(),
+    refreshed: z.int().describe('Plugin-hosts that took it over at once; the others follow within seconds.'),
+  })
+  .meta({ id: 'ChangedPlugin' });
