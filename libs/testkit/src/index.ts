@@ -1,2 +1,3 @@
 export * from './processes/index.js';
 export * from './services/index.js';
+export * from './plugins/index.js';
