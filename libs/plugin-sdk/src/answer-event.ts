@@ -1,0 +1,86 @@
+import { plugin } from '@codedock/proto';
+import type { CompiledPlugin } from './compiled-plugin.js';
+import type { Host } from './host/host.js';
+import { isJsonObject, type JsonValue, readObject, readValue } from './json.js';
+import { Answer } from './ports/answer.js';
+import type { CallContext } from './ports/port-input.js';
+import { readPrincipal } from './principal.js';
+import { QuestionScratchpad } from './scratchpad.js';
+
+/** What the transport knows of a call. */
+export interface IncomingCall {
+  readonly signal: AbortSignal;
+  readonly host: Host;
+  /** Milliseconds until the caller's deadline; Infinity without one. */
+  readonly timeLeftMs: number;
+}
+
+const noBytes = Buffer.alloc(0);
+
+/**
+ * Asks the plugin's handler and writes its answer. An unchanged answer carries no payload, an untouched scratchpad no
+ * context. A port or event without a handler is answered as unchanged.
+ * @throws what the handler throws, or a TypeError for a question that cannot be read.
+ */
+export async function answerEvent(
+  compiled: CompiledPlugin,
+  envelope: plugin.Envelope,
+  call: IncomingCall,
+): Promise<plugin.Envelope> {
+  const context = new QuestionScratchpad(envelope.context);
+  const common: CallContext = {
+    sessionId: envelope.sessionId,
+    runId: envelope.runId,
+    turnId: envelope.turnId,
+    principal: readPrincipal(envelope.principal),
+    signal: call.signal,
+    budgetMs: envelope.budgetMs > 0 ? envelope.budgetMs : call.timeLeftMs,
+    host: call.host,
+  };
+  const notice = compiled.notices.get(envelope.type);
+  if (notice !== undefined) {
+    const value = envelope.payload.length === 0 ? {} : readValue(envelope.payload, `the payload of ${envelope.type}`);
+    const payload = isJsonObject(value) ? value : { value };
+    await notice({ ...common, event: envelope.type, payload, context: { get: (key) => context.get(key) } });
+    return continued(envelope);
+  }
+  const ask = compiled.ports.get(envelope.type);
+  if (ask === undefined) return continued(envelope);
+  const answer = await ask({
+    ...common,
+    payload: readPayload(envelope),
+    chainId: envelope.chainId,
+    seen: envelope.seen,
+    attempt: envelope.attempt,
+    context,
+  });
+  if (answer === undefined) return { ...continued(envelope), context: context.encodeChanges() };
+  if (!(answer instanceof Answer)) {
+    throw new TypeError(
+      `the handler of ${envelope.type} answered something else than its input's reply() or a decision`,
+    );
+  }
+  const { type, reason = '', change, skipResult } = answer.parts;
+  const payload = change?.(readPayload(envelope));
+  return {
+    ...continued(envelope),
+    type: type === '' ? envelope.type : type,
+    reason,
+    payload: payload === undefined ? noBytes : encode(payload),
+    context: context.encodeChanges(),
+    skipResult: skipResult === undefined ? noBytes : encode(skipResult),
+  };
+}
+
+function continued(envelope: plugin.Envelope): plugin.Envelope {
+  const { type, chainId, sessionId, runId, turnId } = envelope;
+  return plugin.Envelope.create({ type, chainId, sessionId, runId, turnId });
+}
+
+function readPayload(envelope: plugin.Envelope) {
+  return readObject(envelope.payload, `the payload of ${envelope.type}`);
+}
+
+function encode(value: JsonValue): Buffer {
+  return Buffer.from(JSON.stringify(value));
+}

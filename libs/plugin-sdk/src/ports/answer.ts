@@ -1,0 +1,35 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Port } from '@codedock/proto';
+import type { JsonObject, JsonValue } from '../json.js';
+
+/** Changes a freshly decoded payload; undefined = nothing differs by value. */
+export type PayloadChange = (sent: JsonObject) => JsonObject | undefined;
+
+/** What an answer consists of. */
+export interface AnswerParts {
+  /** Name of the decision on the wire; empty = go on. */
+  readonly type: string;
+  readonly reason?: string | undefined;
+  readonly change?: PayloadChange | undefined;
+  readonly skipResult?: JsonValue | undefined;
+}
+
+/** An answer on port `P`, made by a method of that port's input and of no use on another port. */
+export class Answer<P extends Port = Port> {
+  /** Makes answers of different ports different types. */
+  declare protected readonly port: P;
+
+  /** @internal */
+  constructor(
+    /** @internal */
+    readonly parts: AnswerParts,
+  ) {}
+}
+
+/** Members that differ from those sent are laid over them; undefined when none does. */
+export function overlay(sent: JsonObject, members: Readonly<Record<string, unknown>>): JsonObject | undefined {
+  const changed = Object.entries(members).filter(
+    ([name, value]) => value !== undefined && !isDeepStrictEqual(value, sent[name]),
+  );
+  return changed.length === 0 ? undefined : { ...sent, ...(Object.fromEntries(changed) as JsonObject) };
+}

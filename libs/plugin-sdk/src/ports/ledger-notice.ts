@@ -1,0 +1,11 @@
+import type { JsonObject, JsonValue } from '../json.js';
+import type { CallContext } from './port-input.js';
+
+/** Something that has happened: a fact of the session's ledger, or an event another plugin emitted. */
+export interface LedgerNotice extends CallContext {
+  /** Name of the event, e.g. `run.started`. */
+  readonly event: string;
+  readonly payload: JsonObject;
+  /** The plugins' shared bag of the run, read-only. */
+  readonly context: { get(key: string): JsonValue | undefined };
+}
