@@ -242,6 +242,11 @@ export const VARIABLES = Object.freeze({
     apps: DATABASE_APPS,
     doc: 'Address of the OpenAI-compatible provider.',
   }),
+  openaiModel: withDefault(text('model'), 'gpt-4o-mini', {
+    name: 'OPENAI_MODEL',
+    apps: ['gateway'],
+    doc: 'Model of the built-in agent profile, once OPENAI_API_KEY is set; without a key it uses the fake model.',
+  }),
   providerAllowPrivate: withDefault(flag(), 'false', {
     name: 'CODEDOCK_PROVIDER_ALLOW_PRIVATE',
     apps: DATABASE_APPS,
