@@ -6,6 +6,8 @@ export interface TelemetryRequest {
   readonly traces: boolean;
   /** Metrics are pushed besides being served at /metrics. */
   readonly pushMetrics: boolean;
+  /** OTEL_SERVICE_NAME. */
+  readonly serviceName: string | undefined;
   /** OTEL_SDK_DISABLED. */
   readonly disabled: boolean;
 }
@@ -20,6 +22,7 @@ export function readTelemetryRequest(environment: Environment = process.env): Te
     traces: traces !== 'none' && (traces !== '' || endpoint || word('OTEL_EXPORTER_OTLP_TRACES_ENDPOINT') !== ''),
     pushMetrics:
       metrics === 'otlp' || (metrics === '' && (endpoint || word('OTEL_EXPORTER_OTLP_METRICS_ENDPOINT') !== '')),
+    serviceName: environment['OTEL_SERVICE_NAME']?.trim() || undefined,
     disabled: word('OTEL_SDK_DISABLED') === 'true',
   };
 }

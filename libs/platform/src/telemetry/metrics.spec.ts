@@ -1,0 +1,63 @@
+import { type IncomingMessage, ServerResponse } from 'node:http';
+import { Writable } from 'node:stream';
+import { createLogger } from '../logging/index.js';
+import { metrics } from './metrics.js';
+import { startTelemetry, type Telemetry } from './start-telemetry.js';
+import { activeTrace, withSpan } from './tracing.js';
+
+const logger = createLogger({ app: 'test', level: 'silent', format: 'json' });
+let telemetry: Telemetry;
+
+beforeAll(() => {
+  for (const name of Object.keys(process.env).filter((each) => each.startsWith('OTEL_'))) {
+    delete process.env[name];
+  }
+  // Used before the SDK runs, as a module that loads early does.
+  metrics.runsQueued.set(99, {});
+  telemetry = startTelemetry({ service: 'test', version: '1.2.3', logger });
+});
+afterAll(() => telemetry.shutdown());
+
+function scrape(): Promise<string> {
+  return new Promise((resolve) => {
+    let text = '';
+    const response = new ServerResponse({ method: 'GET' } as IncomingMessage);
+    const socket = new Writable({
+      write(chunk, _, done) {
+        text += String(chunk);
+        done();
+      },
+    });
+    response.assignSocket(socket as never);
+    response.once('finish', () => resolve(text));
+    telemetry.metricsHandler?.({} as IncomingMessage, response);
+  });
+}
+
+test('metrics appear under the names that dashboards, alerts and autoscaling use', async () => {
+  metrics.runsQueued.set(7, {});
+  metrics.queueAge.set(1.5, {});
+  metrics.pluginReady.set(1, { plugin: 'redact' });
+  metrics.gateDuration.record(30, { gate: 'beforeInput', outcome: 'proceed' });
+  metrics.gateDecisions.add(1, { gate: 'beforeToolCall', decision: 'block' });
+  metrics.sseClients.add(2, {});
+  metrics.sseClients.add(-1, {});
+  const text = await scrape();
+  expect(text).toMatch(/^codedock_runs_queued 7$/m);
+  expect(text).toMatch(/^codedock_queue_age 1\.5$/m);
+  expect(text).toMatch(/^codedock_plugin_ready\{plugin="redact"\} 1$/m);
+  expect(text).toMatch(/^codedock_gate_duration_sum\{gate="beforeInput",outcome="proceed"\} 0\.03$/m);
+  expect(text).toMatch(/^codedock_gate_duration_bucket\{gate="beforeInput",outcome="proceed",le="1\.9"\} 1$/m);
+  expect(text).toMatch(/^codedock_gate_decisions_total\{gate="beforeToolCall",decision="block"\} 1$/m);
+  expect(text).toMatch(/^codedock_sse_clients 1$/m);
+  expect(text).not.toContain('process_command');
+});
+
+test('without an endpoint no span is made, and the work runs', async () => {
+  expect(telemetry.traces).toBe(false);
+  const result = await withSpan('run execute', {}, (span) => {
+    expect(span.isRecording()).toBe(false);
+    return activeTrace();
+  });
+  expect(result).toEqual({});
+});

@@ -1,0 +1,129 @@
+import { type Attributes, metrics as api, type Meter, type MeterProvider } from '@opentelemetry/api';
+
+const METER = 'codedock';
+// Seconds. Gates answer in milliseconds and have a budget of 2 s, so the limits are close around both.
+const GATE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 1.9, 2, 2.5, 5, 10, 30];
+const LATENCY_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+const LONG_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400];
+
+/** Durations of something; given in milliseconds, exported in seconds. At /metrics dots are underscores. */
+export interface DurationMetric<A extends Attributes> {
+  record(milliseconds: number, attributes: A): void;
+}
+
+/** How often something happened. */
+export interface CountMetric<A extends Attributes> {
+  add(count: number, attributes: A): void;
+}
+
+/** How much there is now. */
+export interface LevelMetric<A extends Attributes> {
+  set(value: number, attributes: A): void;
+}
+
+/** Attributes of a metric without any. */
+export type NoAttributes = Record<string, never>;
+
+/**
+ * The metrics of CodeDock. They cost next to nothing and do nothing until `startTelemetry` has run. Attribute values
+ * come from small closed sets (gate names, codes, states, plugin names): never ids.
+ */
+export const metrics = {
+  /** A whole gate with all its plugins, from the caller's side. */
+  gateDuration: duration<{ gate: string; outcome: string }>(
+    'codedock.gate.duration',
+    'Time of a whole gate.',
+    GATE_SECONDS,
+  ),
+  /** One question to one plugin. */
+  pluginDuration: duration<{ plugin: string; port: string; outcome: string }>(
+    'codedock.plugin.duration',
+    'Time of one question to one plugin.',
+    GATE_SECONDS,
+  ),
+  gateDecisions: count<{ gate: string; decision: string }>('codedock.gate.decisions', 'Decisions of gates.'),
+  gateFailures: count<{ gate: string; code: string }>(
+    'codedock.gate.failures',
+    'Gates or plugins that could not be asked or answered wrongly.',
+  ),
+  failClosedBlocks: count<{ gate: string }>(
+    'codedock.gate.fail_closed',
+    'Acts stopped because a gate could not be asked.',
+  ),
+  pluginRestarts: count<{ plugin: string }>('codedock.plugin.restarts', 'Restarts of plugins after they died.'),
+  pluginReady: level<{ plugin: string }>('codedock.plugin.ready', '1 while the plugin answers, else 0.'),
+  runsQueued: level<NoAttributes>('codedock.runs.queued', 'Runs that wait for a runner.'),
+  runsPending: level<NoAttributes>('codedock.runs.pending', 'Runs that wait for their session or tenant.'),
+  queueAge: level<NoAttributes>('codedock.queue.age', 'Age of the oldest queued run.', 's'),
+  leasesExpired: level<NoAttributes>('codedock.leases.expired', 'Running runs whose lease has expired.'),
+  leaseLosses: count<NoAttributes>('codedock.leases.lost', 'Leases that a runner lost while executing.'),
+  queueWait: duration<NoAttributes>('codedock.queue.wait', 'Time from queued to leased.', LONG_SECONDS),
+  runDuration: duration<{ status: string }>(
+    'codedock.run.duration',
+    'Time from accepting a run to its end.',
+    LONG_SECONDS,
+  ),
+  modelDuration: duration<{ provider: string; outcome: string }>(
+    'codedock.model.duration',
+    'Time of one model call.',
+    LONG_SECONDS,
+  ),
+  toolDuration: duration<{ tool: string; outcome: string }>(
+    'codedock.tool.duration',
+    'Time of one tool call.',
+    LONG_SECONDS,
+  ),
+  sseClients: upDown<NoAttributes>('codedock.sse.clients', 'Open event streams.'),
+  eventAppend: duration<NoAttributes>(
+    'codedock.event.append.duration',
+    'Time of one append to the ledger.',
+    LATENCY_SECONDS,
+  ),
+} as const;
+
+/**
+ * Instruments made before the SDK runs do nothing for good, and these are made when the module loads: each use
+ * therefore takes the instrument of the provider that is registered then.
+ */
+function perProvider<I>(make: (meter: Meter) => I): () => I {
+  let provider: MeterProvider | undefined;
+  let instrument: I | undefined;
+  return () => {
+    const current = api.getMeterProvider();
+    if (instrument === undefined || current !== provider) {
+      provider = current;
+      instrument = make(current.getMeter(METER));
+    }
+    return instrument;
+  };
+}
+
+function duration<A extends Attributes>(
+  name: string,
+  description: string,
+  boundaries: readonly number[],
+): DurationMetric<A> {
+  const histogram = perProvider((meter) =>
+    meter.createHistogram(name, {
+      description,
+      unit: 's',
+      advice: { explicitBucketBoundaries: [...boundaries] },
+    }),
+  );
+  return { record: (milliseconds, attributes) => histogram().record(milliseconds / 1_000, attributes) };
+}
+
+function count<A extends Attributes>(name: string, description: string): CountMetric<A> {
+  const counter = perProvider((meter) => meter.createCounter(name, { description }));
+  return { add: (count, attributes) => counter().add(count, attributes) };
+}
+
+function upDown<A extends Attributes>(name: string, description: string): CountMetric<A> {
+  const counter = perProvider((meter) => meter.createUpDownCounter(name, { description }));
+  return { add: (count, attributes) => counter().add(count, attributes) };
+}
+
+function level<A extends Attributes>(name: string, description: string, unit = ''): LevelMetric<A> {
+  const gauge = perProvider((meter) => meter.createGauge(name, { description, unit }));
+  return { set: (value, attributes) => gauge().record(value, attributes) };
+}
