@@ -5,18 +5,18 @@ import { HealthController } from './grpc/health.controller.js';
 import { INTERNAL_TOKEN, InternalCallerGuard } from './grpc/internal-caller.guard.js';
 import { PluginHost } from './plugin-host.js';
 
-/** Composition of the service around a plugin-host. */
 @Module({})
-export class AppModule {
-  static with(host: PluginHost, config: PluginHostConfig): DynamicModule {
-    return {
-      module: AppModule,
-      controllers: [GateController, HealthController],
-      providers: [
-        { provide: PluginHost, useValue: host },
-        { provide: INTERNAL_TOKEN, useValue: config.internalToken },
-        InternalCallerGuard,
-      ],
-    };
-  }
+class AppModule {}
+
+/** Composition of the service around a plugin-host. */
+export function appModule(host: PluginHost, config: PluginHostConfig): DynamicModule {
+  return {
+    module: AppModule,
+    controllers: [GateController, HealthController],
+    providers: [
+      { provide: PluginHost, useValue: host },
+      { provide: INTERNAL_TOKEN, useValue: config.internalToken },
+      InternalCallerGuard,
+    ],
+  };
 }

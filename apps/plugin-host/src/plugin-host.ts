@@ -1,13 +1,14 @@
 import { randomUUID } from 'node:crypto';
-import { credentials } from '@grpc/grpc-js';
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import { type gate, isPort, plugin } from '@codedock/proto';
-import type { Logger } from 'pino';
+import { credentials } from '@grpc/grpc-js';
 import type { PluginHostConfig } from './config.js';
 import { DesiredState } from './desired/desired-state.js';
 import { scanRoots } from './discovery/scanner.js';
 import { runGateChain } from './dispatch/gate-chain.js';
-import { connectHostApi } from './host-calls/host-api-client.js';
+import { observeOutcomes } from './dispatch/observe-outcomes.js';
+import { absentHostApi, connectHostApi, type HostApiConnection } from './host-calls/host-api-client.js';
 import { Guardian } from './process/guardian.js';
 import { sweepSocketDirectories } from './process/socket-directory.js';
 import { PluginSet } from './session/plugin-set.js';
@@ -21,7 +22,7 @@ export class PluginHost {
   readonly instanceId = randomUUID();
   readonly feed: SnapshotFeed;
   private readonly guardian: Guardian;
-  private readonly api: ReturnType<typeof connectHostApi>;
+  private readonly api: HostApiConnection;
   private readonly set: PluginSet;
   private readonly desired: DesiredState;
   private draining = false;
@@ -34,12 +35,7 @@ export class PluginHost {
     environment: Readonly<Record<string, string | undefined>>,
   ) {
     this.guardian = new Guardian(log);
-    const { tls, internalToken } = config;
-    this.api = connectHostApi({
-      target: config.hostApiTarget,
-      credentials: tls === undefined ? credentials.createInsecure() : credentials.createSsl(tls.authority, tls.key, tls.certificate),
-      ...(internalToken === undefined ? {} : { token: internalToken }),
-    });
+    this.api = hostApiOf(config);
     this.set = new PluginSet({
       guardian: this.guardian,
       log,
@@ -68,7 +64,11 @@ export class PluginHost {
 
   /** The state as watchers see it. */
   snapshot(): gate.Snapshot {
-    return snapshotOf(this.set, { instanceId: this.instanceId, chainEpoch: this.desired.chainEpoch, notReady: this.notReady() });
+    return snapshotOf(this.set, {
+      instanceId: this.instanceId,
+      chainEpoch: this.desired.chainEpoch,
+      notReady: this.notReady(),
+    });
   }
 
   /** Asks one gate. @throws AppError `plugin_refused` (FAILED_PRECONDITION) when this host may not be asked. */
@@ -79,12 +79,17 @@ export class PluginHost {
     if (envelope === undefined) throw new AppError('invalid_request', 'Dispatch: the envelope is missing');
     const { endpoints, missing, budgets } = this.set.table;
     const budgetMs = request.budgetMs || (budgets.get(port) ?? this.config.gateTimeoutMs);
-    return this.counted(runGateChain({ port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch }, endpoints.get(port) ?? [], missing));
+    const startedAt = Date.now();
+    const question = { port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch };
+    const answer = await this.counted(runGateChain(question, endpoints.get(port) ?? [], missing));
+    observeOutcomes(port, startedAt, answer.outcomes);
+    return answer;
   }
 
   /** Queues a ledger event for its subscribers. */
   notify({ envelope }: gate.NotifyRequest): void {
-    if (envelope === undefined || isPort(envelope.type)) throw new AppError('invalid_request', 'Notify: the envelope must carry a ledger event');
+    if (envelope === undefined || isPort(envelope.type))
+      throw new AppError('invalid_request', 'Notify: the envelope must carry a ledger event');
     this.set.deliver(envelope, '', 0);
   }
 
@@ -159,7 +164,9 @@ export class PluginHost {
 
   private notReady(): string {
     if (this.draining) return 'the host drains';
-    return this.desired.current === undefined ? 'the chain epoch and the disabled plugins were not read from the gateway yet' : '';
+    return this.desired.current === undefined
+      ? 'the chain epoch and the disabled plugins were not read from the gateway yet'
+      : '';
   }
 
   private requireEpoch(minChainEpoch: number): void {
@@ -167,7 +174,10 @@ export class PluginHost {
     if (reason !== '') throw new AppError('plugin_refused', `this plugin-host is not ready: ${reason}`);
     if (minChainEpoch > this.desired.chainEpoch) {
       this.desired.refresh().catch(() => undefined);
-      throw new AppError('plugin_refused', `this plugin-host is at chain epoch ${this.desired.chainEpoch}, the caller asks for ${minChainEpoch}`);
+      throw new AppError(
+        'plugin_refused',
+        `this plugin-host is at chain epoch ${this.desired.chainEpoch}, the caller asks for ${minChainEpoch}`,
+      );
     }
   }
 
@@ -183,7 +193,24 @@ export class PluginHost {
   private record(name: string, kind: string, message: string): void {
     if (this.desired.current === undefined) return;
     this.api
-      .recordPluginEvent({ caller: { plugin: name, capability: Buffer.alloc(0) }, instanceId: this.instanceId, kind, message, sessionId: '', runId: '' })
+      .recordPluginEvent({
+        caller: { plugin: name, capability: Buffer.alloc(0) },
+        instanceId: this.instanceId,
+        kind,
+        message,
+        sessionId: '',
+        runId: '',
+      })
       .catch((error: Error) => this.log.debug({ err: error }, 'a plugin event could not be recorded at the gateway'));
   }
+}
+
+function hostApiOf({ tls, internalToken, hostApiTarget }: PluginHostConfig): HostApiConnection {
+  if (hostApiTarget === undefined) return absentHostApi;
+  return connectHostApi({
+    target: hostApiTarget,
+    credentials:
+      tls === undefined ? credentials.createInsecure() : credentials.createSsl(tls.authority, tls.key, tls.certificate),
+    ...(internalToken === undefined ? {} : { token: internalToken }),
+  });
 }

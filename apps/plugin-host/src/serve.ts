@@ -1,13 +1,12 @@
 import 'reflect-metadata';
+import { type Logger, NestLogger } from '@codedock/platform';
+import { gate, health, packageDefinitionOf } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import type { INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
-import { gate, health, packageDefinitionOf } from '@codedock/proto';
-import type { Logger } from 'pino';
-import { AppModule } from './app.module.js';
+import { appModule } from './app.module.js';
 import type { PluginHostConfig } from './config.js';
-import { NestLog } from './grpc/nest-log.js';
 import { PluginHost } from './plugin-host.js';
 
 /** Bytes of the largest message taken: plugins may declare payloads beyond the default cap. */
@@ -36,7 +35,7 @@ export async function servePluginHost(
   };
   try {
     await host.start();
-    app = await NestFactory.createMicroservice<MicroserviceOptions>(AppModule.with(host, config), {
+    app = await NestFactory.createMicroservice<MicroserviceOptions>(appModule(host, config), {
       transport: Transport.GRPC,
       options: {
         url: config.listen,
@@ -46,7 +45,7 @@ export async function servePluginHost(
         maxReceiveMessageLength: maxMessageBytes,
         maxSendMessageLength: maxMessageBytes,
       },
-      logger: new NestLog(log),
+      logger: new NestLogger(log),
       abortOnError: false,
     });
     await app.listen();

@@ -6,10 +6,10 @@
 export * as gate from './gen/codedock/gate/v1/gate.js';
 export * as host from './gen/codedock/host/v1/host.js';
 export * as plugin from './gen/codedock/plugin/v1/plugin.js';
+export { Empty } from './gen/google/protobuf/empty.js';
 export * as health from './gen/grpc/health/v1/health.js';
 export * as wire from './gen/plugin/wire.js';
-export { Empty } from './gen/google/protobuf/empty.js';
 export * from './limits.js';
-export { protoRoot } from './proto-root.js';
 export { packageDefinitionOf } from './package-definition.js';
-export { eventPattern, isPort, ports, type Port } from './ports.js';
+export { eventPattern, isPort, type Port, ports } from './ports.js';
+export { protoRoot } from './proto-root.js';

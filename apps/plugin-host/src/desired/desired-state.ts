@@ -1,5 +1,5 @@
+import type { Logger } from '@codedock/platform';
 import { isServiceError } from '../grpc/status.js';
-import type { Logger } from 'pino';
 import type { HostApi } from '../host-calls/host-api-client.js';
 
 const firstRetryMs = 100;
@@ -22,7 +22,7 @@ export class DesiredState {
 
   /** `onChange` is awaited before the next reading. */
   constructor(
-    private readonly api: HostApi,
+    private readonly api: Pick<HostApi, 'getDesired'>,
     private readonly instanceId: string,
     private readonly log: Logger,
     private readonly onChange: (desired: Desired) => Promise<void>,
@@ -82,5 +82,9 @@ export class DesiredState {
 }
 
 function isSame(one: Desired, other: Desired): boolean {
-  return one.chainEpoch === other.chainEpoch && one.disabled.size === other.disabled.size && [...one.disabled].every((name) => other.disabled.has(name));
+  return (
+    one.chainEpoch === other.chainEpoch &&
+    one.disabled.size === other.disabled.size &&
+    [...one.disabled].every((name) => other.disabled.has(name))
+  );
 }

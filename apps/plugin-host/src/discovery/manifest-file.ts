@@ -21,12 +21,25 @@ const schema = z.strictObject({
   timeoutMs: milliseconds.max(maxGateBudgetMs).optional(),
   budgetMs: perPort(milliseconds.max(maxGateBudgetMs)),
   env: z.array(environmentName).default([]),
-  config: z.custom<JsonObject>((value) => typeof value === 'object' && value !== null && !Array.isArray(value), 'must be an object').default({}),
+  config: z
+    .custom<JsonObject>(
+      (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+      'must be an object',
+    )
+    .default({}),
 });
 
 /** Fields of the published format that this version refuses rather than ignores. */
 const notYetSupported: ReadonlySet<string> = new Set([
-  'sha256', 'mode', 'match', 'reinvoke', 'delivery', 'restart', 'limits', 'maxInflight', 'maxToolCalls',
+  'sha256',
+  'mode',
+  'match',
+  'reinvoke',
+  'delivery',
+  'restart',
+  'limits',
+  'maxInflight',
+  'maxToolCalls',
 ]);
 
 /** What plugin.json says, defaults filled in. `budgetMs` and `failurePolicy` are per port; times in milliseconds. */

@@ -33,7 +33,10 @@ export async function guardPath(root: string, path: string, what: string): Promi
     throw new AppError('plugin_refused', `${what} ${path} cannot be resolved (${error.code}); remove the broken link`);
   });
   if (!isInside(root, real)) {
-    throw new AppError('plugin_refused', `${what} ${path} is a link to ${real}, outside ${root}; copy the file into the plugin's folder`);
+    throw new AppError(
+      'plugin_refused',
+      `${what} ${path} is a link to ${real}, outside ${root}; copy the file into the plugin's folder`,
+    );
   }
   if (((await lstat(real)).mode & 0o002) !== 0) {
     throw new AppError('plugin_refused', `${what} ${path} is writable by everyone; run chmod o-w on it`);
@@ -47,12 +50,21 @@ export async function guardExecutable(path: string): Promise<void> {
   if (status.isDirectory()) throw new AppError('plugin_refused', `the executable ${path} is a folder`);
   if (!status.isFile()) throw new AppError('plugin_refused', `the executable ${path} is not a regular file`);
   const head = await readHead(path);
-  const executable = await access(path, constants.X_OK).then(() => (status.mode & 0o111) !== 0, () => false);
+  const executable = await access(path, constants.X_OK).then(
+    () => (status.mode & 0o111) !== 0,
+    () => false,
+  );
   if (!executable) {
-    throw new AppError('plugin_refused', `${path} is ${describeContent(head)} without permission to execute; run chmod +x on it`);
+    throw new AppError(
+      'plugin_refused',
+      `${path} is ${describeContent(head)} without permission to execute; run chmod +x on it`,
+    );
   }
   if (!/^(\x7fELF|#!)/.test(Buffer.from(head).toString('latin1'))) {
-    throw new AppError('plugin_refused', `${path} is ${describeContent(head)}; a plugin is an ELF binary or starts with "#!"`);
+    throw new AppError(
+      'plugin_refused',
+      `${path} is ${describeContent(head)}; a plugin is an ELF binary or starts with "#!"`,
+    );
   }
 }
 

@@ -59,7 +59,10 @@ async function scanRoot(path: string, skipped: string[]): Promise<(Candidate | R
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code !== 'ENOENT') {
-      throw new AppError('config_invalid', `the plugin folder ${path} cannot be read (${code}); correct CODEDOCK_PLUGIN_DIR or its permissions`);
+      throw new AppError(
+        'config_invalid',
+        `the plugin folder ${path} cannot be read (${code}); correct CODEDOCK_PLUGIN_DIR or its permissions`,
+      );
     }
     skipped.push(`${path}: the folder does not exist; no plugins from it`);
     return [];
@@ -71,12 +74,18 @@ async function scanRoot(path: string, skipped: string[]): Promise<(Candidate | R
       skipped.push(`${folder}: skipped, its name starts with a dot`);
       continue;
     }
-    if (!(await stat(folder).then((status) => status.isDirectory(), () => true))) {
+    if (
+      !(await stat(folder).then(
+        (status) => status.isDirectory(),
+        () => true,
+      ))
+    ) {
       skipped.push(`${folder}: skipped, it is not a folder`);
       continue;
     }
     const result = await inspect(root, folder, name);
-    if (result === undefined) skipped.push(`${folder}: skipped, it holds neither plugin.json nor an executable called ${name}`);
+    if (result === undefined)
+      skipped.push(`${folder}: skipped, it holds neither plugin.json nor an executable called ${name}`);
     else results.push(result);
   }
   return results;
@@ -90,9 +99,19 @@ async function inspect(root: string, folder: string, name: string): Promise<Cand
       if (error.code === 'ENOENT') return undefined;
       throw new AppError('plugin_refused', `plugin.json cannot be read (${error.code})`);
     });
-    if (text === undefined && !(await stat(join(folder, name)).then(() => true, () => false))) return undefined;
+    if (
+      text === undefined &&
+      !(await stat(join(folder, name)).then(
+        () => true,
+        () => false,
+      ))
+    )
+      return undefined;
     if (!pluginName.test(name)) {
-      throw new AppError('plugin_refused', `"${name}" is not a plugin name: lower-case letters, digits and "-", at most 63; rename the folder`);
+      throw new AppError(
+        'plugin_refused',
+        `"${name}" is not a plugin name: lower-case letters, digits and "-", at most 63; rename the folder`,
+      );
     }
     if (text !== undefined) {
       await guardPath(root, join(folder, 'plugin.json'), 'the file');
@@ -124,13 +143,25 @@ async function resolveCommand(
   settings: PluginSettings,
 ): Promise<{ command: [string, ...string[]]; files: string[] }> {
   const [program = name, ...words] = settings.command ?? [name];
-  const isFile = (word: string) => stat(join(folder, word)).then((status) => status.isFile(), () => false);
+  const isFile = (word: string) =>
+    stat(join(folder, word)).then(
+      (status) => status.isFile(),
+      () => false,
+    );
   const files: string[] = [];
   let executable = program;
   if (settings.command === undefined || program.includes('/') || (await isFile(program))) {
     executable = join(folder, program);
-    if (!(await stat(executable).then(() => true, () => false))) {
-      throw new AppError('plugin_refused', `${executable} does not exist; build the plugin or correct "command" in plugin.json`);
+    if (
+      !(await stat(executable).then(
+        () => true,
+        () => false,
+      ))
+    ) {
+      throw new AppError(
+        'plugin_refused',
+        `${executable} does not exist; build the plugin or correct "command" in plugin.json`,
+      );
     }
     const real = await guardPath(root, executable, 'the file');
     await guardExecutable(real);

@@ -1,6 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { failureCodeOf, type HookOutcome } from '@codedock/domain';
-import { decodeScratchpad, type FailurePolicy, interpretReply, mergeScratchpad, type PortReply, portSpec } from '@codedock/plugin-bridge';
+import {
+  decodeScratchpad,
+  type FailurePolicy,
+  interpretReply,
+  mergeScratchpad,
+  type PortReply,
+  portSpec,
+} from '@codedock/plugin-bridge';
 import { chainReserveMs, type gate, type Port, plugin } from '@codedock/proto';
 import type { PluginIdentity } from '../session/generation.js';
 import type { AskResult } from '../session/plugin-session.js';
@@ -91,17 +98,34 @@ class GateChain {
     const left = endsAt - startedMs;
     if (left < leastUsefulMs) return fail('not asked', 'the budget of the gate was used up by earlier plugins');
     if (this.payload.length > endpoint.maxPayloadBytes) {
-      return fail('oversize', `the payload has ${this.payload.length} bytes, the plugin takes ${endpoint.maxPayloadBytes}`);
+      return fail(
+        'oversize',
+        `the payload has ${this.payload.length} bytes, the plugin takes ${endpoint.maxPayloadBytes}`,
+      );
     }
     const limit = Math.min(endpoint.timeoutMs, left);
     const sent = this.envelopeFor(limit);
     const result = await endpoint.ask(sent, limit, endpoint.timeoutMs);
     this.seen.push(endpoint.plugin);
     if (result.kind === 'failed') return fail(result.outcome, result.reason, result.queueMs);
-    const reply = interpretReply(this.question.port, { payload: this.payload, context: this.context, chainId: this.chainId }, result.reply, endpoint.maxPayloadBytes);
+    const reply = interpretReply(
+      this.question.port,
+      { payload: this.payload, context: this.context, chainId: this.chainId },
+      result.reply,
+      endpoint.maxPayloadBytes,
+    );
     if (reply.invalid !== undefined) return fail(reply.outcome, reply.invalid, result.queueMs);
     this.apply(endpoint, reply, result.reply);
-    this.record(endpoint.plugin, identity, reply.outcome, describe(reply), failurePolicy, startedMs, result.queueMs, reply.changed);
+    this.record(
+      endpoint.plugin,
+      identity,
+      reply.outcome,
+      describe(reply),
+      failurePolicy,
+      startedMs,
+      result.queueMs,
+      reply.changed,
+    );
   }
 
   private apply(endpoint: GateEndpoint, reply: PortReply, answered: plugin.Envelope): void {
@@ -112,7 +136,12 @@ class GateChain {
     }
     if (reply.direction === 'ask') this.asks.push({ plugin: endpoint.plugin, reason: reply.reason ?? '' });
     else if (reply.direction !== 'continue') {
-      const skipped = reply.skipResult === undefined ? noBytes : answered.skipResult.length > 0 ? answered.skipResult : Buffer.from(JSON.stringify(reply.skipResult));
+      const skipped =
+        reply.skipResult === undefined
+          ? noBytes
+          : answered.skipResult.length > 0
+            ? answered.skipResult
+            : Buffer.from(JSON.stringify(reply.skipResult));
       this.ending = { type: answered.type, reason: reply.reason ?? '', skipResult: skipped };
     }
   }
@@ -140,10 +169,20 @@ class GateChain {
     queueMs: number,
     changed = false,
   ): void {
-    this.outcomes.push({ plugin: name, ...identity, startedMs, durationMs: this.elapsed() - startedMs, queueMs, outcome, reason, changed });
+    this.outcomes.push({
+      plugin: name,
+      ...identity,
+      startedMs,
+      durationMs: this.elapsed() - startedMs,
+      queueMs,
+      outcome,
+      reason,
+      changed,
+    });
     const code = failureCodeOf(outcome);
     if (code === undefined || this.failure !== undefined) return;
-    if (policy === 'closed' || portSpec(this.question.port).class === 'veto') this.failure = { code, plugin: name, reason };
+    if (policy === 'closed' || portSpec(this.question.port).class === 'veto')
+      this.failure = { code, plugin: name, reason };
   }
 
   private answer(): gate.GateAnswer {
@@ -160,7 +199,14 @@ class GateChain {
         turnId: envelope.turnId,
         payload: ended ? envelope.payload : this.payload,
         context: this.context,
-        reason: this.ending?.reason ?? (asked ? this.asks.map((ask) => ask.reason).filter(Boolean).join('; ') : ''),
+        reason:
+          this.ending?.reason ??
+          (asked
+            ? this.asks
+                .map((ask) => ask.reason)
+                .filter(Boolean)
+                .join('; ')
+            : ''),
         attempt: envelope.attempt,
         skipResult: this.ending?.skipResult ?? noBytes,
       }),

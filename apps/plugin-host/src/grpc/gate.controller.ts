@@ -1,8 +1,8 @@
+import { isAppError } from '@codedock/domain';
+import type { Empty, gate } from '@codedock/proto';
 import type { Metadata, ServerUnaryCall } from '@grpc/grpc-js';
 import { Controller, UseGuards } from '@nestjs/common';
 import { GrpcMethod, RpcException } from '@nestjs/microservices';
-import type { Empty, gate } from '@codedock/proto';
-import { isAppError } from '@codedock/domain';
 import type { Observable } from 'rxjs';
 import { PluginHost } from '../plugin-host.js';
 import { InternalCallerGuard } from './internal-caller.guard.js';
@@ -35,7 +35,11 @@ export class GateController {
   }
 
   @GrpcMethod(service, 'ExecuteTool')
-  executeTool(request: gate.ToolRequest, _: Metadata, call: ServerUnaryCall<gate.ToolRequest, gate.ToolAnswer>): Promise<gate.ToolAnswer> {
+  executeTool(
+    request: gate.ToolRequest,
+    _: Metadata,
+    call: ServerUnaryCall<gate.ToolRequest, gate.ToolAnswer>,
+  ): Promise<gate.ToolAnswer> {
     const abort = new AbortController();
     call.on('cancelled', () => abort.abort());
     return answered(() => this.host.executeTool(request, abort.signal));

@@ -1,6 +1,6 @@
+import { health } from '@codedock/proto';
 import { Controller } from '@nestjs/common';
 import { GrpcMethod } from '@nestjs/microservices';
-import { health } from '@codedock/proto';
 import { PluginHost } from '../plugin-host.js';
 
 const { SERVING, NOT_SERVING } = health.HealthCheckResponse_ServingStatus;

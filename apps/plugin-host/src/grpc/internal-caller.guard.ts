@@ -19,7 +19,10 @@ export class InternalCallerGuard implements CanActivate {
     if (this.expected === undefined) return true;
     const [shown] = context.switchToRpc().getContext<Metadata>().get('authorization');
     if (typeof shown === 'string' && timingSafeEqual(digest(shown), this.expected)) return true;
-    throw new RpcException({ code: status.UNAUTHENTICATED, message: 'the internal token is missing or wrong; give all services the same CODEDOCK_INTERNAL_TOKEN' });
+    throw new RpcException({
+      code: status.UNAUTHENTICATED,
+      message: 'the internal token is missing or wrong; give all services the same CODEDOCK_INTERNAL_TOKEN',
+    });
   }
 }
 

@@ -1,5 +1,5 @@
-import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { type ErrorCode, isAppError } from '@codedock/domain';
+import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 
 const statusOf: Readonly<Partial<Record<ErrorCode, status>>> = {
   invalid_request: status.INVALID_ARGUMENT,

@@ -8,7 +8,13 @@ const maxNameCharacters = 128;
 
 const ledgerEvents: ReadonlySet<string> = new Set(LEDGER_EVENT_TYPES);
 const directions: ReadonlySet<string> = new Set([
-  'input/handled', 'input/blocked', 'run/blocked', 'run/aborted', 'tools/denied', 'tools/ask', 'tools/skipped',
+  'input/handled',
+  'input/blocked',
+  'run/blocked',
+  'run/aborted',
+  'tools/denied',
+  'tools/ask',
+  'tools/skipped',
 ]);
 
 /** Hands an event to the subscribers of its name, but to one plugin. */
@@ -34,14 +40,24 @@ export class Emitter {
     if (isPort(type) || directions.has(type) || ledgerEvents.has(type)) {
       throw new AppError('invalid_request', `Emit: "${type}" is a name of the product; choose another type`);
     }
-    if (event.payload.length > maxPayloadBytes) throw new AppError('too_large', `Emit: the payload is over ${maxPayloadBytes} bytes`);
-    if (depth > maxDepth) throw new AppError('invalid_request', `Emit: "${type}" was emitted while handling emitted events ${maxDepth} deep; stop the cycle`);
+    if (event.payload.length > maxPayloadBytes)
+      throw new AppError('too_large', `Emit: the payload is over ${maxPayloadBytes} bytes`);
+    if (depth > maxDepth)
+      throw new AppError(
+        'invalid_request',
+        `Emit: "${type}" was emitted while handling emitted events ${maxDepth} deep; stop the cycle`,
+      );
     const now = this.now();
     if (now - this.windowStart >= 1_000) {
       this.windowStart = now;
       this.inWindow = 0;
     }
-    if (++this.inWindow > eventsPerSecond) throw new AppError('rate_limited', `Emit: more than ${eventsPerSecond} events a second; emit less often`);
-    this.deliver({ ...event, capability: Buffer.alloc(0), principal: Buffer.alloc(0), context: Buffer.alloc(0) }, this.plugin, depth);
+    if (++this.inWindow > eventsPerSecond)
+      throw new AppError('rate_limited', `Emit: more than ${eventsPerSecond} events a second; emit less often`);
+    this.deliver(
+      { ...event, capability: Buffer.alloc(0), principal: Buffer.alloc(0), context: Buffer.alloc(0) },
+      this.plugin,
+      depth,
+    );
   }
 }

@@ -1,5 +1,6 @@
-import * as grpc from '@grpc/grpc-js';
 import { host, maxMessageBytes, type plugin } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
+import { failure } from '../grpc/status.js';
 
 /** Milliseconds a call to the gateway may take. */
 const callTimeoutMs = 5_000;
@@ -29,8 +30,24 @@ export interface HostApiAddress {
   readonly token?: string;
 }
 
+/** A connection to the gateway's host API. */
+export type HostApiConnection = HostApi & { close(): void };
+
+const refuse = () =>
+  Promise.reject(failure(grpc.status.UNAVAILABLE, 'this plugin-host knows no gateway; set CODEDOCK_HOST_API_URL'));
+
+/** Where no gateway is configured: nothing is disabled, the epoch is 0, and call-backs are refused. */
+export const absentHostApi: HostApiConnection = {
+  getDesired: async () => ({ chainEpoch: 0, disabled: [] }),
+  memoryGet: refuse,
+  memoryUpsert: refuse,
+  appendNotice: refuse,
+  recordPluginEvent: async () => ({}),
+  close: () => undefined,
+};
+
 /** A client of the gateway's host API. `close` drops the connection. */
-export function connectHostApi(address: HostApiAddress): HostApi & { close(): void } {
+export function connectHostApi(address: HostApiAddress): HostApiConnection {
   const client = new host.HostApiClient(address.target, address.credentials, {
     'grpc.max_receive_message_length': maxMessageBytes * 2,
     'grpc.max_send_message_length': maxMessageBytes * 2,
@@ -51,8 +68,14 @@ export function connectHostApi(address: HostApiAddress): HostApi & { close(): vo
   };
 }
 
-function promiseOf<Request, Reply>(call: Unary<Request, Reply>, request: Request, metadata: grpc.Metadata): Promise<Reply> {
+function promiseOf<Request, Reply>(
+  call: Unary<Request, Reply>,
+  request: Request,
+  metadata: grpc.Metadata,
+): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    call(request, metadata, { deadline: Date.now() + callTimeoutMs }, (error, reply) => (error ? reject(error) : resolve(reply)));
+    call(request, metadata, { deadline: Date.now() + callTimeoutMs }, (error, reply) =>
+      error ? reject(error) : resolve(reply),
+    );
   });
 }

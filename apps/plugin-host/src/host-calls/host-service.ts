@@ -1,7 +1,7 @@
-import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import type { host, plugin } from '@codedock/proto';
-import type { Logger } from 'pino';
+import { type handleUnaryCall, status } from '@grpc/grpc-js';
 import { failure, isServiceError, toServiceError } from '../grpc/status.js';
 import type { CallsInFlight } from './calls-in-flight.js';
 import type { Emitter } from './emitter.js';
@@ -33,12 +33,22 @@ export function hostService(context: HostServiceContext): plugin.HostServer {
   const caller = (method: string, { sessionId, runId }: Addressed): host.Caller => {
     const capability = context.calls.capabilityFor(sessionId, runId);
     if (capability === undefined) {
-      const whose = runId === '' ? `session ${sessionId || '(none named)'}` : `run ${runId} of session ${sessionId || '(none named)'}`;
-      throw new AppError('capability_refused', `${method}: no call to this plugin is open for ${whose}; call back while a gate or tool of that session is being answered`);
+      const whose =
+        runId === ''
+          ? `session ${sessionId || '(none named)'}`
+          : `run ${runId} of session ${sessionId || '(none named)'}`;
+      throw new AppError(
+        'capability_refused',
+        `${method}: no call to this plugin is open for ${whose}; call back while a gate or tool of that session is being answered`,
+      );
     }
     return { plugin: context.plugin, capability };
   };
-  const answer = <Request extends object, Reply>(method: string, act: (request: Request) => Reply | Promise<Reply>): handleUnaryCall<Request, Reply> =>
+  const answer =
+    <Request extends object, Reply>(
+      method: string,
+      act: (request: Request) => Reply | Promise<Reply>,
+    ): handleUnaryCall<Request, Reply> =>
     async (call, callback) => {
       try {
         callback(null, await act(call.request));
@@ -47,8 +57,10 @@ export function hostService(context: HostServiceContext): plugin.HostServer {
         callback(toServiceError(error));
       }
     };
-  const unimplemented = <Request, Reply>(method: string): handleUnaryCall<Request, Reply> => (_, callback) =>
-    callback(failure(status.UNIMPLEMENTED, `${method} is not offered by this version of the host`));
+  const unimplemented =
+    <Request, Reply>(method: string): handleUnaryCall<Request, Reply> =>
+    (_, callback) =>
+      callback(failure(status.UNIMPLEMENTED, `${method} is not offered by this version of the host`));
 
   return {
     emit: answer('Emit', (event: plugin.Envelope) => {
@@ -61,11 +73,17 @@ export function hostService(context: HostServiceContext): plugin.HostServer {
       return {};
     }),
     memoryGet: answer('MemoryGet', (key: plugin.MemoryKey) =>
-      context.api.memoryGet({ caller: caller('MemoryGet', { sessionId: key.sessionId, runId: '' }), key })),
+      context.api.memoryGet({ caller: caller('MemoryGet', { sessionId: key.sessionId, runId: '' }), key }),
+    ),
     memoryUpsert: answer('MemoryUpsert', (entry: plugin.MemoryEntry) =>
-      context.api.memoryUpsert({ caller: caller('MemoryUpsert', { sessionId: entry.key?.sessionId ?? '', runId: '' }), entry })),
+      context.api.memoryUpsert({
+        caller: caller('MemoryUpsert', { sessionId: entry.key?.sessionId ?? '', runId: '' }),
+        entry,
+      }),
+    ),
     appendNotice: answer('AppendNotice', (notice: plugin.Notice) =>
-      context.api.appendNotice({ caller: caller('AppendNotice', notice), notice })),
+      context.api.appendNotice({ caller: caller('AppendNotice', notice), notice }),
+    ),
     complete: unimplemented('Complete'),
     getActiveTools: unimplemented('GetActiveTools'),
     setActiveTools: unimplemented('SetActiveTools'),

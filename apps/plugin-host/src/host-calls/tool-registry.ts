@@ -25,16 +25,30 @@ export class ToolRegistry {
   register(method: plugin.Method): void {
     const { name } = method;
     if (!toolName.test(name)) {
-      throw new AppError('invalid_request', `RegisterMethod: ${JSON.stringify(name.slice(0, 100))} is no tool name: 1 to 64 letters, digits, "_" or "-"`);
+      throw new AppError(
+        'invalid_request',
+        `RegisterMethod: ${JSON.stringify(name.slice(0, 100))} is no tool name: 1 to 64 letters, digits, "_" or "-"`,
+      );
     }
-    if (builtInTools.has(name)) throw new AppError('conflict', `RegisterMethod: "${name}" is a built-in tool; choose another name`);
+    if (builtInTools.has(name))
+      throw new AppError('conflict', `RegisterMethod: "${name}" is a built-in tool; choose another name`);
     const holder = this.heldByOther(name);
-    if (holder !== undefined) throw new AppError('conflict', `RegisterMethod: the tool name "${name}" is held by plugin ${holder}; choose another name`);
+    if (holder !== undefined)
+      throw new AppError(
+        'conflict',
+        `RegisterMethod: the tool name "${name}" is held by plugin ${holder}; choose another name`,
+      );
     if (!effectClasses.has(method.effectClass)) {
-      throw new AppError('invalid_request', `RegisterMethod: effect_class of "${name}" must be pure, idempotent or effectful`);
+      throw new AppError(
+        'invalid_request',
+        `RegisterMethod: effect_class of "${name}" must be pure, idempotent or effectful`,
+      );
     }
     if (method.prompt.length > maxPromptCharacters) {
-      throw new AppError('invalid_request', `RegisterMethod: the prompt of "${name}" has more than ${maxPromptCharacters} characters`);
+      throw new AppError(
+        'invalid_request',
+        `RegisterMethod: the prompt of "${name}" has more than ${maxPromptCharacters} characters`,
+      );
     }
     if (method.timeoutMs > maxTimeoutMs) {
       throw new AppError('invalid_request', `RegisterMethod: timeout_ms of "${name}" is over ${maxTimeoutMs}`);
@@ -61,13 +75,17 @@ export class ToolRegistry {
 
 function checkedSchema(name: string, encoded: Buffer): Buffer {
   if (encoded.length === 0) return Buffer.from('{"type":"object"}');
-  if (encoded.length > maxSchemaBytes) throw new AppError('invalid_request', `RegisterMethod: the schema of "${name}" is over ${maxSchemaBytes} bytes`);
+  if (encoded.length > maxSchemaBytes)
+    throw new AppError('invalid_request', `RegisterMethod: the schema of "${name}" is over ${maxSchemaBytes} bytes`);
   try {
     const schema: unknown = JSON.parse(encoded.toString('utf8'));
     if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) throw new Error('it is not an object');
     new Ajv2020({ strict: false, logger: false, validateFormats: false }).compile(schema);
     return encoded;
   } catch (error) {
-    throw new AppError('invalid_request', `RegisterMethod: parameters_schema of "${name}" is no valid JSON Schema 2020-12: ${(error as Error).message}`);
+    throw new AppError(
+      'invalid_request',
+      `RegisterMethod: parameters_schema of "${name}" is no valid JSON Schema 2020-12: ${(error as Error).message}`,
+    );
   }
 }

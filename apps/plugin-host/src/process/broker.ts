@@ -1,6 +1,6 @@
 import { join } from 'node:path';
-import * as grpc from '@grpc/grpc-js';
 import type { wire } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
 
 /** Options of every server on a brokered connection. */
 const serverOptions = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };

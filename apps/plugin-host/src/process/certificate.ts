@@ -40,7 +40,10 @@ export async function createIdentity(now: Date = new Date()): Promise<Identity> 
       extensions: [
         new BasicConstraintsExtension(true, undefined, true),
         new KeyUsagesExtension(
-          KeyUsageFlags.digitalSignature | KeyUsageFlags.keyEncipherment | KeyUsageFlags.keyAgreement | KeyUsageFlags.keyCertSign,
+          KeyUsageFlags.digitalSignature |
+            KeyUsageFlags.keyEncipherment |
+            KeyUsageFlags.keyAgreement |
+            KeyUsageFlags.keyCertSign,
           true,
         ),
         new ExtendedKeyUsageExtension([ExtendedKeyUsage.clientAuth, ExtendedKeyUsage.serverAuth]),

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Logger } from 'pino';
+import type { Logger } from '@codedock/platform';
 
 /**
  * Reads "+ <group>" and "- <group>" lines; when its input ends, which happens whenever the host dies by whatever

@@ -1,6 +1,6 @@
-import * as grpc from '@grpc/grpc-js';
-import { health, plugin, wire } from '@codedock/proto';
 import { AppError } from '@codedock/domain';
+import { health, plugin, wire } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
 import type { Identity } from './certificate.js';
 import type { Handshake } from './handshake.js';
 
@@ -56,10 +56,15 @@ export class PluginChannel {
   /** Asks for the plugin's health. @throws AppError `plugin_refused` with the cause in words. */
   async checkHealth(timeoutMs: number): Promise<void> {
     const status = await new Promise<number>((resolve, reject) => {
-      this.health.check({ service: healthService }, noMetadata, { deadline: Date.now() + timeoutMs }, (error, reply) => {
-        if (error) reject(new AppError('plugin_refused', describeHealthError(error, timeoutMs)));
-        else resolve(reply.status);
-      });
+      this.health.check(
+        { service: healthService },
+        noMetadata,
+        { deadline: Date.now() + timeoutMs },
+        (error, reply) => {
+          if (error) reject(new AppError('plugin_refused', describeHealthError(error, timeoutMs)));
+          else resolve(reply.status);
+        },
+      );
     });
     if (status !== health.HealthCheckResponse_ServingStatus.SERVING) {
       throw new AppError('plugin_refused', `its health service says status ${status} instead of SERVING (1)`);
@@ -68,7 +73,8 @@ export class PluginChannel {
 
   /** Server credentials for brokered listeners: the plugin's certificate is demanded, and only that one. */
   serverCredentials(): grpc.ServerCredentials {
-    if (this.identity === undefined || this.certificatePem === undefined) return grpc.ServerCredentials.createInsecure();
+    if (this.identity === undefined || this.certificatePem === undefined)
+      return grpc.ServerCredentials.createInsecure();
     const { privateKeyPem, certificatePem } = this.identity;
     return grpc.ServerCredentials.createSsl(
       Buffer.from(this.certificatePem),
@@ -111,9 +117,12 @@ export function describeHealthError(error: grpc.ServiceError, timeoutMs: number)
     case grpc.status.UNAVAILABLE:
       if (text.includes('ENOENT')) return 'the socket it announced does not exist';
       if (text.includes('ECONNREFUSED')) return 'nothing listens on the address it announced';
-      if (/self[- ]signed|certificate|altnames|unable to verify/i.test(text)) return `the certificate it uses is not the one it announced (${text})`;
-      if (/wrong version number|packet length|ssl|tls/i.test(text)) return `it does not speak TLS on the address it announced (${text})`;
-      if (/protocol error|parse error|frame/i.test(text)) return 'it does not speak HTTP/2 on the address it announced; build it with go-plugin\'s gRPC protocol';
+      if (/self[- ]signed|certificate|altnames|unable to verify/i.test(text))
+        return `the certificate it uses is not the one it announced (${text})`;
+      if (/wrong version number|packet length|ssl|tls/i.test(text))
+        return `it does not speak TLS on the address it announced (${text})`;
+      if (/protocol error|parse error|frame/i.test(text))
+        return "it does not speak HTTP/2 on the address it announced; build it with go-plugin's gRPC protocol";
       return `it cannot be reached on the address it announced (${text})`;
     default:
       return `its health check failed with gRPC code ${error.code}: ${text}`;

@@ -1,4 +1,4 @@
-import type { Logger } from 'pino';
+import type { Logger } from '@codedock/platform';
 import { LineSplitter } from './line-splitter.js';
 
 const maxLineLength = 16 * 1024;
@@ -7,7 +7,13 @@ const tailLineLength = 400;
 const windowMs = 1_000;
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
-const levels: Readonly<Record<string, Level>> = { trace: 'trace', debug: 'debug', info: 'info', warn: 'warn', error: 'error' };
+const levels: Readonly<Record<string, Level>> = {
+  trace: 'trace',
+  debug: 'debug',
+  info: 'info',
+  warn: 'warn',
+  error: 'error',
+};
 
 /** One line of a plugin's stderr as a log record. */
 export interface LogRecord {
@@ -23,7 +29,8 @@ export function readLogLine(line: string, afterPanic: boolean): LogRecord {
     if (record !== undefined) return record;
   }
   const tagged = /^(?:\S+ )?\[(TRACE|DEBUG|INFO|WARN|ERROR)\]\s*(.*)$/.exec(line);
-  if (tagged) return { level: levels[(tagged[1] ?? '').toLowerCase()] ?? 'debug', message: tagged[2] ?? '', fields: {} };
+  if (tagged)
+    return { level: levels[(tagged[1] ?? '').toLowerCase()] ?? 'debug', message: tagged[2] ?? '', fields: {} };
   return { level: afterPanic || isPanic(line) ? 'error' : 'debug', message: line, fields: {} };
 }
 
@@ -40,7 +47,14 @@ function readHclog(line: string): LogRecord | undefined {
     return undefined;
   }
   if (typeof content !== 'object' || content === null) return undefined;
-  const { '@message': message, '@level': level, '@timestamp': _, '@module': module, '@caller': __, ...fields } = content as Record<string, unknown>;
+  const {
+    '@message': message,
+    '@level': level,
+    '@timestamp': _,
+    '@module': module,
+    '@caller': __,
+    ...fields
+  } = content as Record<string, unknown>;
   if (typeof message !== 'string') return undefined;
   return {
     level: (typeof level === 'string' ? levels[level] : undefined) ?? 'debug',
@@ -102,7 +116,8 @@ export class PluginLog {
   }
 
   private reportSuppressed(): void {
-    if (this.suppressed > 0) this.log.warn({ suppressed: this.suppressed }, 'lines of a plugin were not logged: it writes too much');
+    if (this.suppressed > 0)
+      this.log.warn({ suppressed: this.suppressed }, 'lines of a plugin were not logged: it writes too much');
     this.suppressed = 0;
   }
 }

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
 import { AppError } from '@codedock/domain';
-import type { Logger } from 'pino';
+import type { Logger } from '@codedock/platform';
 import { type Guardian, killGroup } from './guardian.js';
 import { PluginLog } from './plugin-log.js';
 
@@ -139,7 +139,9 @@ function describeSpawnError(program: string, code: string | undefined): string {
   if (code === 'ENOENT' && isAbsolute(program) && existsSync(program)) {
     return `${program} names an interpreter in its first line that is not installed here; install it or correct the "#!" line`;
   }
-  if (code === 'ENOENT') return `the program ${program} was not found on PATH; install it or correct "command" in plugin.json`;
-  if (code === 'EACCES') return `${program} may not be executed by this user; check the permissions of the file and its folders`;
+  if (code === 'ENOENT')
+    return `the program ${program} was not found on PATH; install it or correct "command" in plugin.json`;
+  if (code === 'EACCES')
+    return `${program} may not be executed by this user; check the permissions of the file and its folders`;
   return `${program} cannot be started (${code}); is it built for this machine?`;
 }

@@ -26,7 +26,10 @@ export async function sweepSocketDirectories(root: string = tmpdir()): Promise<n
     const owner = await readFile(join(root, name, ownerFile), 'utf8').catch(() => '');
     const [pid = ''] = owner.split(' ');
     if (!/^\d+$/.test(pid) || ownerOf(Number(pid)) === owner) continue;
-    await removeSocketDirectory(join(root, name)).then(() => removed++, () => undefined);
+    await removeSocketDirectory(join(root, name)).then(
+      () => removed++,
+      () => undefined,
+    );
   }
   return removed;
 }

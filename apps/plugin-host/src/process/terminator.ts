@@ -18,7 +18,10 @@ export async function terminate(
   shutdown: (timeoutMs: number) => Promise<unknown>,
 ): Promise<Termination> {
   await Promise.race([shutdown(shutdownAnswerMs).catch(() => undefined), after(shutdownAnswerMs), process.exited]);
-  const outcome = await Promise.race([process.exited.then(() => 'exited' as const), after(exitGraceMs).then(() => 'killed' as const)]);
+  const outcome = await Promise.race([
+    process.exited.then(() => 'exited' as const),
+    after(exitGraceMs).then(() => 'killed' as const),
+  ]);
   if (outcome === 'killed') process.killGroup();
   await process.exited;
   return outcome;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
-import * as grpc from '@grpc/grpc-js';
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import { deadlineSlackMs, plugin } from '@codedock/proto';
-import type { Logger } from 'pino';
+import * as grpc from '@grpc/grpc-js';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
 import type { ToolRegistry } from '../host-calls/tool-registry.js';
@@ -50,7 +50,11 @@ export interface PluginIdentity {
 /** How a call to a plugin ended. Times are judged by this host's clock, whatever the plugin or the transport says. */
 export type CallResult<Reply> =
   | { readonly kind: 'answered'; readonly reply: Reply }
-  | { readonly kind: 'failed'; readonly outcome: 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'cancelled'; readonly reason: string };
+  | {
+      readonly kind: 'failed';
+      readonly outcome: 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'cancelled';
+      readonly reason: string;
+    };
 
 type Start<Reply> = (callback: (error: grpc.ServiceError | null, reply: Reply) => void) => grpc.ClientUnaryCall;
 
@@ -88,7 +92,9 @@ export class Generation {
       const ended = process === undefined ? '' : await generation.describeFailedStart(process);
       await generation.discard();
       if (error instanceof AppError) throw new AppError(error.code, `${error.message}${ended}`, { cause: error.cause });
-      throw new AppError('plugin_refused', `it could not be started: ${(error as Error).message}${ended}`, { cause: error });
+      throw new AppError('plugin_refused', `it could not be started: ${(error as Error).message}${ended}`, {
+        cause: error,
+      });
     }
   }
 
@@ -138,16 +144,32 @@ export class Generation {
     return this.call(
       { sessionId: envelope.sessionId, runId: envelope.runId, capability: envelope.capability, emitDepth },
       timeoutMs,
-      (callback) => this.requireChannel().plugin.onEvent(envelope, noMetadata, { deadline: Date.now() + timeoutMs + deadlineSlackMs }, callback),
+      (callback) =>
+        this.requireChannel().plugin.onEvent(
+          envelope,
+          noMetadata,
+          { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+          callback,
+        ),
     );
   }
 
   /** Executes a tool; the signal cancels it in the plugin. */
-  executeMethod(input: plugin.MethodInput, timeoutMs: number, signal: AbortSignal): Promise<CallResult<plugin.MethodResult>> {
+  executeMethod(
+    input: plugin.MethodInput,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<CallResult<plugin.MethodResult>> {
     return this.call(
       { sessionId: input.sessionId, runId: input.runId, capability: input.capability, emitDepth: 0 },
       timeoutMs,
-      (callback) => this.requireChannel().plugin.executeMethod(input, noMetadata, { deadline: Date.now() + timeoutMs + deadlineSlackMs }, callback),
+      (callback) =>
+        this.requireChannel().plugin.executeMethod(
+          input,
+          noMetadata,
+          { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+          callback,
+        ),
       signal,
     );
   }
@@ -204,7 +226,12 @@ export class Generation {
     const giveUp = () => process.killGroup();
     if (this.spec.signal.aborted) giveUp();
     this.spec.signal.addEventListener('abort', giveUp, { once: true });
-    const line = await within(process.handshakeLine(), left(), () => `it printed no handshake within ${startTimeoutMs} ms and was killed; it must print its handshake line on stdout`);
+    const line = await within(
+      process.handshakeLine(),
+      left(),
+      () =>
+        `it printed no handshake within ${startTimeoutMs} ms and was killed; it must print its handshake line on stdout`,
+    );
     if (line === undefined) throw await this.describeMissingHandshake(process);
     const handshake = parseHandshake(line, candidate.settings.autoMtls);
     const channel = new PluginChannel(handshake, identity);
@@ -215,8 +242,15 @@ export class Generation {
     ended.catch(() => undefined);
     await Promise.race([ended, channel.checkHealth(Math.min(healthTimeoutMs, left()))]);
     channel.readOutput((chunk) => process.writeOutput(chunk));
-    this.broker = new Broker(channel.broker, directory, () => channel.serverCredentials(), (reason) => this.onConnectionLost(reason));
-    const hostServerId = await this.broker.serve((server) => server.addService(plugin.HostService, this.spec.hostService(this.calls)));
+    this.broker = new Broker(
+      channel.broker,
+      directory,
+      () => channel.serverCredentials(),
+      (reason) => this.onConnectionLost(reason),
+    );
+    const hostServerId = await this.broker.serve((server) =>
+      server.addService(plugin.HostService, this.spec.hostService(this.calls)),
+    );
     this.manifest = checkedManifest(await Promise.race([ended, this.bootstrap(hostServerId, left())]), log);
     this.spec.signal.removeEventListener('abort', giveUp);
     this.readyAt = Date.now();
@@ -226,21 +260,44 @@ export class Generation {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         call.cancel();
-        reject(new AppError('plugin_refused', `it did not answer Bootstrap within the start time-out of ${this.spec.startTimeoutMs} ms; do slow work after Bootstrap`));
+        reject(
+          new AppError(
+            'plugin_refused',
+            `it did not answer Bootstrap within the start time-out of ${this.spec.startTimeoutMs} ms; do slow work after Bootstrap`,
+          ),
+        );
       }, timeoutMs);
-      const call = this.requireChannel().plugin.bootstrap({ hostServerId }, noMetadata, { deadline: Date.now() + timeoutMs + deadlineSlackMs }, (error, manifest) => {
-        clearTimeout(timer);
-        if (error === null) resolve(manifest);
-        else if (error.code === grpc.status.UNIMPLEMENTED) reject(new AppError('plugin_refused', 'it does not serve codedock.plugin.v1.Plugin; build it with a CodeDock plugin SDK'));
-        else reject(new AppError('plugin_refused', `its Bootstrap failed with gRPC code ${error.code}: ${error.details}`));
-      });
+      const call = this.requireChannel().plugin.bootstrap(
+        { hostServerId },
+        noMetadata,
+        { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+        (error, manifest) => {
+          clearTimeout(timer);
+          if (error === null) resolve(manifest);
+          else if (error.code === grpc.status.UNIMPLEMENTED)
+            reject(
+              new AppError(
+                'plugin_refused',
+                'it does not serve codedock.plugin.v1.Plugin; build it with a CodeDock plugin SDK',
+              ),
+            );
+          else
+            reject(
+              new AppError('plugin_refused', `its Bootstrap failed with gRPC code ${error.code}: ${error.details}`),
+            );
+        },
+      );
     });
   }
 
   private async describeMissingHandshake(process: PluginProcess): Promise<AppError> {
     const exit = await Promise.race([process.exited, delay(exitGraceMs)]);
-    if (exit === undefined) return new AppError('plugin_refused', 'it closed its stdout without a handshake; print the handshake line first');
-    return new AppError('plugin_refused', `it ended (${describeExit(exit)}) before the handshake; run it from a shell to see why, with CODEDOCK_PLUGIN set`);
+    if (exit === undefined)
+      return new AppError('plugin_refused', 'it closed its stdout without a handshake; print the handshake line first');
+    return new AppError(
+      'plugin_refused',
+      `it ended (${describeExit(exit)}) before the handshake; run it from a shell to see why, with CODEDOCK_PLUGIN set`,
+    );
   }
 
   private async describeFailedStart(process: PluginProcess): Promise<string> {
@@ -249,7 +306,12 @@ export class Generation {
     return process.describeOutput();
   }
 
-  private call<Reply>(open: OpenCall, timeoutMs: number, start: Start<Reply>, signal?: AbortSignal): Promise<CallResult<Reply>> {
+  private call<Reply>(
+    open: OpenCall,
+    timeoutMs: number,
+    start: Start<Reply>,
+    signal?: AbortSignal,
+  ): Promise<CallResult<Reply>> {
     return new Promise((resolve) => {
       let settled = false;
       const settle = (result: CallResult<Reply>) => {
@@ -294,7 +356,11 @@ export class Generation {
         if ((await Promise.race([this.exited, delay(lostConnectionGraceMs)])) !== undefined) {
           return { kind: 'failed', outcome: 'crashed', reason: `the plugin ended: ${await this.describeEnd()}` };
         }
-        return { kind: 'failed', outcome: error.code === grpc.status.UNAVAILABLE ? 'unreachable' : 'error', reason: text };
+        return {
+          kind: 'failed',
+          outcome: error.code === grpc.status.UNAVAILABLE ? 'unreachable' : 'error',
+          reason: text,
+        };
       default:
         return { kind: 'failed', outcome: 'error', reason: text };
     }
@@ -312,7 +378,10 @@ export class Generation {
     this.lostReason = reason;
     void Promise.race([this.exited, delay(lostConnectionGraceMs)]).then((exit) => {
       if (exit !== undefined || this.stopping) return;
-      this.spec.log.error({ reason }, 'the connection to a plugin was lost while its process lives; ending the process');
+      this.spec.log.error(
+        { reason },
+        'the connection to a plugin was lost while its process lives; ending the process',
+      );
       this.requireProcess().killGroup();
     });
   }

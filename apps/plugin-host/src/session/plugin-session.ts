@@ -1,7 +1,7 @@
+import { type Logger, metrics } from '@codedock/platform';
 import { maxPayloadBytes, type plugin } from '@codedock/proto';
-import type { Logger } from 'pino';
 import type { Candidate } from '../discovery/scanner.js';
-import { Emitter, type Deliver } from '../host-calls/emitter.js';
+import { type Deliver, Emitter } from '../host-calls/emitter.js';
 import type { HostApi } from '../host-calls/host-api-client.js';
 import { hostService } from '../host-calls/host-service.js';
 import { ToolRegistry } from '../host-calls/tool-registry.js';
@@ -85,7 +85,13 @@ export class PluginSession {
   ) {
     this.log = context.log.child({ plugin: candidate.name });
     this.emitter = new Emitter(candidate.name, context.deliver);
-    this.lastIdentity = { version: '', policyVersion: '', checksum: '', configDigest: candidate.configDigest, generation: 0 };
+    this.lastIdentity = {
+      version: '',
+      policyVersion: '',
+      checksum: '',
+      configDigest: candidate.configDigest,
+      generation: 0,
+    };
   }
 
   get name(): string {
@@ -141,7 +147,7 @@ export class PluginSession {
         await generation.drain(stopDrainMs);
         this.current = undefined;
         await generation.stop();
-        this.context.onRecord(this.name, state, reason);
+        this.context.onRecord(this.name, 'stopped', reason);
       }
       await Promise.all(this.retired);
       this.change(state, reason);
@@ -176,7 +182,8 @@ export class PluginSession {
   /** Asks a gate; `timeoutMs` includes waiting for a slot, `promisedMs` is what the plugin may expect at best. */
   async ask(envelope: plugin.Envelope, timeoutMs: number, promisedMs: number): Promise<AskResult> {
     const generation = this.current;
-    if (generation === undefined || !generation.alive) return { kind: 'failed', outcome: 'not ready', reason: this.reason || 'its process is ending', queueMs: 0 };
+    if (generation === undefined || !generation.alive)
+      return { kind: 'failed', outcome: 'not ready', reason: this.reason || 'its process is ending', queueMs: 0 };
     const refusal = this.breaker.refusal();
     if (refusal !== undefined) return { kind: 'failed', outcome: 'not ready', reason: refusal, queueMs: 0 };
     let queueMs = 0;
@@ -187,7 +194,12 @@ export class PluginSession {
       if (!granted || queueMs >= timeoutMs) {
         if (granted) this.gateSlots.release();
         this.breaker.inconclusive();
-        return { kind: 'failed', outcome: 'timeout', reason: `all ${maxInflight} slots of the plugin were taken for ${Math.round(queueMs)} ms`, queueMs };
+        return {
+          kind: 'failed',
+          outcome: 'timeout',
+          reason: `all ${maxInflight} slots of the plugin were taken for ${Math.round(queueMs)} ms`,
+          queueMs,
+        };
       }
     }
     const givenMs = timeoutMs - queueMs;
@@ -204,24 +216,36 @@ export class PluginSession {
     const generation = this.current;
     if (generation?.alive !== true) return;
     const result = await generation.onEvent(envelope, timeoutMs, emitDepth);
-    if (result.kind === 'failed') this.log.debug({ event: envelope.type, outcome: result.outcome, reason: result.reason }, 'a plugin failed on an event');
+    if (result.kind === 'failed')
+      this.log.debug(
+        { event: envelope.type, outcome: result.outcome, reason: result.reason },
+        'a plugin failed on an event',
+      );
   }
 
   /** Executes a tool within `timeoutMs`, waiting for a slot included. */
   async executeTool(input: plugin.MethodInput, timeoutMs: number, signal: AbortSignal): Promise<ToolResult> {
     const generation = this.current;
-    if (generation?.alive !== true) return this.toolFailure('not_sent', `plugin ${this.name} is not ready: ${this.reason}`);
+    if (generation?.alive !== true)
+      return this.toolFailure('not_sent', `plugin ${this.name} is not ready: ${this.reason}`);
     const waitingSince = performance.now();
     if (!(await this.toolSlots.take(timeoutMs, signal))) {
-      return this.toolFailure('not_sent', `all ${maxToolCalls} tool slots of plugin ${this.name} were taken until the call was given up`);
+      return this.toolFailure(
+        'not_sent',
+        `all ${maxToolCalls} tool slots of plugin ${this.name} were taken until the call was given up`,
+      );
     }
     try {
       const left = timeoutMs - (performance.now() - waitingSince);
-      if (left < 1 || signal.aborted || !generation.alive) return this.toolFailure('not_sent', `plugin ${this.name} was not asked in time`);
+      if (left < 1 || signal.aborted || !generation.alive)
+        return this.toolFailure('not_sent', `plugin ${this.name} was not asked in time`);
       const result = await generation.executeMethod(input, left, signal);
-      if (result.kind === 'answered') return { outcome: 'answered', result: result.reply, generation: generation.number };
-      if (result.outcome === 'timeout' || result.outcome === 'cancelled') return this.toolFailure(result.outcome, result.reason, generation);
-      if (result.outcome === 'crashed' || result.outcome === 'unreachable') return this.toolFailure('died', result.reason, generation);
+      if (result.kind === 'answered')
+        return { outcome: 'answered', result: result.reply, generation: generation.number };
+      if (result.outcome === 'timeout' || result.outcome === 'cancelled')
+        return this.toolFailure(result.outcome, result.reason, generation);
+      if (result.outcome === 'crashed' || result.outcome === 'unreachable')
+        return this.toolFailure('died', result.reason, generation);
       return this.toolFailure('answered', result.reason, generation);
     } finally {
       this.toolSlots.release();
@@ -229,12 +253,17 @@ export class PluginSession {
   }
 
   private toolFailure(outcome: ToolResult['outcome'], error: string, generation?: Generation): ToolResult {
-    return { outcome, result: { success: false, output: Buffer.alloc(0), error }, generation: generation?.number ?? this.lastIdentity.generation };
+    return {
+      outcome,
+      result: { success: false, output: Buffer.alloc(0), error },
+      generation: generation?.number ?? this.lastIdentity.generation,
+    };
   }
 
   private judge(result: CallResult<plugin.Envelope>, givenMs: number, promisedMs: number): void {
     if (result.kind === 'answered' || result.outcome === 'error') this.breaker.answered();
-    else if (result.outcome === 'timeout' && givenMs >= Math.min(promisedMs, conclusiveTimeoutMs)) this.breaker.timedOut();
+    else if (result.outcome === 'timeout' && givenMs >= Math.min(promisedMs, conclusiveTimeoutMs))
+      this.breaker.timedOut();
     else this.breaker.inconclusive();
   }
 
@@ -250,7 +279,10 @@ export class PluginSession {
 
   private async startGeneration(): Promise<Generation> {
     this.schedule.started();
-    if (this.generations > 0) this.restarts++;
+    if (this.generations > 0) {
+      this.restarts++;
+      metrics.pluginRestarts.add(1, { plugin: this.name });
+    }
     this.startAbort = new AbortController();
     const tools = new ToolRegistry((name) => this.context.toolHolder(name, this.name));
     const generation = await Generation.start({
@@ -287,13 +319,19 @@ export class PluginSession {
     this.breaker.answered();
     void generation.exited.then(() => this.onExit(generation));
     const { version } = generation.identity;
-    this.log.info({ pid: generation.pid, generation: generation.number, version, subscriptions: generation.manifest.subscriptions }, 'plugin ready');
+    this.log.info(
+      { pid: generation.pid, generation: generation.number, version, subscriptions: generation.manifest.subscriptions },
+      'plugin ready',
+    );
     this.context.onRecord(this.name, 'ready', `generation ${generation.number}, version ${version}`);
     this.change('ready', '');
   }
 
   private retire(generation: Generation): void {
-    const end = generation.drain(drainTimeoutMs).then(() => generation.stop());
+    this.track(generation.drain(drainTimeoutMs).then(() => generation.stop()));
+  }
+
+  private track(end: Promise<void>): void {
     this.retired.add(end);
     void end.finally(() => this.retired.delete(end));
   }
@@ -301,10 +339,12 @@ export class PluginSession {
   private onExit(generation: Generation): void {
     if (this.current !== generation) return;
     this.current = undefined;
-    void generation.describeEnd().then(async (end) => {
-      this.context.onRecord(this.name, 'crashed', end.slice(0, 1024));
-      await generation.stop();
-    });
+    this.track(
+      generation.describeEnd().then(async (end) => {
+        this.context.onRecord(this.name, 'crashed', end.slice(0, 1024));
+        await generation.stop();
+      }),
+    );
     this.fail('its process ended by itself', Date.now() - generation.readyAt);
   }
 
@@ -322,6 +362,7 @@ export class PluginSession {
   private change(state: PluginState, reason: string): void {
     this.state = state;
     this.reason = reason;
+    metrics.pluginReady.set(state === 'ready' ? 1 : 0, { plugin: this.name });
     this.context.onChange();
   }
 

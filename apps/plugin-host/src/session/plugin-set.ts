@@ -1,17 +1,22 @@
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import { portSpec, strictest } from '@codedock/plugin-bridge';
 import { isPort, type Port } from '@codedock/proto';
-import type { Logger } from 'pino';
 import type { Candidate, Refusal, ScanResult } from '../discovery/scanner.js';
-import { NotificationQueue } from '../dispatch/notification-queue.js';
 import type { GateEndpoint, MissingPlugin } from '../dispatch/gate-chain.js';
+import { NotificationQueue } from '../dispatch/notification-queue.js';
 import type { Deliver } from '../host-calls/emitter.js';
 import type { Tool } from '../host-calls/tool-registry.js';
 import { PluginSession, type SessionContext } from './plugin-session.js';
 
 /** A plugin that is in the set, in chain order. */
 export type Entry =
-  | { readonly kind: 'session'; readonly name: string; readonly session: PluginSession; readonly queue: NotificationQueue }
+  | {
+      readonly kind: 'session';
+      readonly name: string;
+      readonly session: PluginSession;
+      readonly queue: NotificationQueue;
+    }
   | { readonly kind: 'refused'; readonly name: string; readonly refusal: Refusal };
 
 /** Who is to be asked for what, made anew on every change. */
@@ -54,7 +59,8 @@ export class PluginSet {
     for (const line of skipped) this.log.info(line);
     this.entries = plugins.map((found) => this.entryOf(found));
     for (const entry of this.entries) {
-      if (entry.kind === 'refused') this.log.error({ plugin: entry.name, reason: entry.refusal.reason }, 'plugin refused');
+      if (entry.kind === 'refused')
+        this.log.error({ plugin: entry.name, reason: entry.refusal.reason }, 'plugin refused');
     }
     this.changed();
   }
@@ -66,7 +72,8 @@ export class PluginSet {
     this.changed();
     await Promise.all(
       this.sessions().map(({ session }) => {
-        if (names.has(session.name)) return session.state === 'disabled' ? undefined : session.stop('disabled', 'disabled by an administrator');
+        if (names.has(session.name))
+          return session.state === 'disabled' ? undefined : session.stop('disabled', 'disabled by an administrator');
         const isNew = session.state === 'stopped' && session.reason === 'not started yet';
         return isNew || before.has(session.name) ? session.start() : undefined;
       }),
@@ -80,7 +87,11 @@ export class PluginSet {
   /** @throws AppError `plugin_not_found`. */
   find(name: string): Entry {
     const entry = this.entries.find((candidate) => candidate.name === name);
-    if (entry === undefined) throw new AppError('plugin_not_found', `there is no plugin "${name}" on this host; codedock plugins list shows them`);
+    if (entry === undefined)
+      throw new AppError(
+        'plugin_not_found',
+        `there is no plugin "${name}" on this host; codedock plugins list shows them`,
+      );
     return entry;
   }
 
@@ -92,7 +103,8 @@ export class PluginSet {
   /** Stops a plugin until it is started again or the host restarts. */
   async stop(name: string): Promise<void> {
     const entry = this.find(name);
-    if (entry.kind === 'refused') throw new AppError('plugin_refused', `plugin ${name} was refused: ${entry.refusal.reason}`);
+    if (entry.kind === 'refused')
+      throw new AppError('plugin_refused', `plugin ${name} was refused: ${entry.refusal.reason}`);
     await entry.session.stop('stopped', 'stopped by an administrator');
     entry.queue.clear();
   }
@@ -101,7 +113,8 @@ export class PluginSet {
   async reload(name: string): Promise<void> {
     const position = this.entries.indexOf(this.find(name));
     const found = (await this.context.scan()).plugins.find((candidate) => candidate.name === name);
-    if (found === undefined) throw new AppError('plugin_not_found', `the folder of plugin ${name} is gone; stop the plugin instead`);
+    if (found === undefined)
+      throw new AppError('plugin_not_found', `the folder of plugin ${name} is gone; stop the plugin instead`);
     if (found.kind === 'refusal') throw new AppError('plugin_refused', `plugin ${name} is refused: ${found.reason}`);
     if (this.disabled.has(name)) throw new AppError('plugin_refused', `plugin ${name} is disabled; enable it first`);
     const entry = this.entries[position];
@@ -140,7 +153,8 @@ export class PluginSet {
 
   private sessionOf(name: string): PluginSession {
     const entry = this.find(name);
-    if (entry.kind === 'refused') throw new AppError('plugin_refused', `plugin ${name} is refused: ${entry.refusal.reason}`);
+    if (entry.kind === 'refused')
+      throw new AppError('plugin_refused', `plugin ${name} is refused: ${entry.refusal.reason}`);
     if (this.disabled.has(name)) throw new AppError('plugin_refused', `plugin ${name} is disabled; enable it first`);
     return entry.session;
   }
@@ -153,7 +167,9 @@ export class PluginSet {
       toolHolder: (tool, asking) => this.toolHolder(tool, asking),
       onChange: () => this.changed(),
     });
-    const queue = new NotificationQueue((envelope, emitDepth) => session.notify(envelope, this.context.limits.rpcTimeoutMs, emitDepth));
+    const queue = new NotificationQueue((envelope, emitDepth) =>
+      session.notify(envelope, this.context.limits.rpcTimeoutMs, emitDepth),
+    );
     return { kind: 'session', name: found.name, session, queue };
   }
 
@@ -181,7 +197,10 @@ export class PluginSet {
       for (const subscription of session.manifest?.subscriptions ?? []) {
         if (!isPort(subscription)) events.set(subscription, [...(events.get(subscription) ?? []), entry]);
         else {
-          endpoints.set(subscription, [...(endpoints.get(subscription) ?? []), endpointOf(session, subscription, this.context.limits.rpcTimeoutMs)]);
+          endpoints.set(subscription, [
+            ...(endpoints.get(subscription) ?? []),
+            endpointOf(session, subscription, this.context.limits.rpcTimeoutMs),
+          ]);
           const declared = session.settings.budgetMs[subscription] ?? 0;
           budgets.set(subscription, Math.max(budgets.get(subscription) ?? this.context.limits.gateTimeoutMs, declared));
         }
@@ -209,7 +228,11 @@ export class PluginSet {
 
 /** Taken out by an administrator, not merely not there. */
 function wasTakenOut(session: PluginSession): boolean {
-  return session.state === 'disabled' || session.state === 'draining' || (session.state === 'stopped' && session.reason !== 'not started yet');
+  return (
+    session.state === 'disabled' ||
+    session.state === 'draining' ||
+    (session.state === 'stopped' && session.reason !== 'not started yet')
+  );
 }
 
 function takesPart(session: PluginSession): boolean {
@@ -220,7 +243,11 @@ function endpointOf(session: PluginSession, port: Port, rpcTimeoutMs: number): G
   const manifestPolicy = session.manifest?.portFailurePolicy[port];
   return {
     plugin: session.name,
-    failurePolicy: strictest(portSpec(port).failureDefault, session.settings.failurePolicy[port], manifestPolicy === 'closed' ? 'closed' : undefined),
+    failurePolicy: strictest(
+      portSpec(port).failureDefault,
+      session.settings.failurePolicy[port],
+      manifestPolicy === 'closed' ? 'closed' : undefined,
+    ),
     timeoutMs: session.settings.timeoutMs ?? session.settings.budgetMs[port] ?? rpcTimeoutMs,
     maxPayloadBytes: session.maxPayloadBytes,
     get identity() {

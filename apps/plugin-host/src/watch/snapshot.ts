@@ -15,7 +15,8 @@ export function snapshotOf(set: PluginSet, header: SnapshotHeader): gate.Snapsho
   const { table } = set;
   const missing = table.missing.map(({ plugin, reason }) => ({ plugin, reason, matchJson: '' }));
   const [first] = missing;
-  const reason = header.notReady || (first === undefined ? '' : `required plugin ${first.plugin} is not up: ${first.reason}`);
+  const reason =
+    header.notReady || (first === undefined ? '' : `required plugin ${first.plugin} is not up: ${first.reason}`);
   return {
     instanceId: header.instanceId,
     chainEpoch: header.chainEpoch,
@@ -61,7 +62,10 @@ function portSnapshot(set: PluginSet, port: Port): gate.PortSnapshot[] {
       matchJson: '',
     };
   });
-  const strictestFailurePolicy = strictest(portSpec(port).failureDefault, ...endpoints.map(({ failurePolicy }) => failurePolicy));
+  const strictestFailurePolicy = strictest(
+    portSpec(port).failureDefault,
+    ...endpoints.map(({ failurePolicy }) => failurePolicy),
+  );
   return [{ port, subscribers, strictestFailurePolicy, budgetMs: table.budgets.get(port) ?? 0 }];
 }
 
@@ -69,9 +73,21 @@ function portSnapshot(set: PluginSet, port: Port): gate.PortSnapshot[] {
 export function pluginStatus(entry: Entry, disabled: ReadonlySet<string>): gate.PluginStatus {
   if (entry.kind === 'refused') {
     return {
-      name: entry.name, version: '', state: disabled.has(entry.name) ? 'disabled' : 'failed', reason: `refused: ${entry.refusal.reason}`,
-      generation: 0, pid: 0, required: entry.refusal.required, everReady: false, restarts: 0, subscriptions: [], tools: [],
-      droppedEvents: 0, checksum: '', configDigest: '', policyVersion: '',
+      name: entry.name,
+      version: '',
+      state: disabled.has(entry.name) ? 'disabled' : 'failed',
+      reason: `refused: ${entry.refusal.reason}`,
+      generation: 0,
+      pid: 0,
+      required: entry.refusal.required,
+      everReady: false,
+      restarts: 0,
+      subscriptions: [],
+      tools: [],
+      droppedEvents: 0,
+      checksum: '',
+      configDigest: '',
+      policyVersion: '',
     };
   }
   const { session, queue } = entry;
@@ -94,4 +110,3 @@ export function pluginStatus(entry: Entry, disabled: ReadonlySet<string>): gate.
     policyVersion,
   };
 }
-

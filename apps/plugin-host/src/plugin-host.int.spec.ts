@@ -1,0 +1,361 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { plugin } from '@codedock/proto';
+import pino from 'pino';
+import { createPluginRoot, type PluginRoot } from '../test/plugin-folder.js';
+import { startTestHost, type TestHost, until } from '../test/test-host.js';
+
+const log = pino({ level: 'silent' });
+let root: PluginRoot;
+let running: TestHost;
+
+const temporary = process.env['TMPDIR'];
+
+beforeEach(() => {
+  root = createPluginRoot();
+  process.env['TMPDIR'] = root.temporary;
+});
+
+afterEach(async () => {
+  await running.close();
+  expect(processesOf(root.path)).toEqual([]);
+  expect(socketFolders()).toEqual([]);
+  root.remove();
+  if (temporary === undefined) delete process.env['TMPDIR'];
+  else process.env['TMPDIR'] = temporary;
+});
+
+/** Command lines of processes that run something from a folder. */
+function processesOf(folder: string): string[] {
+  return execFileSync('ps', ['-eo', 'stat=,args='], { encoding: 'utf8' })
+    .split('\n')
+    .filter((line) => line.includes(folder) && !line.startsWith('Z'));
+}
+
+function socketFolders(): string[] {
+  return readdirSync(root.temporary);
+}
+
+async function start(variables: Record<string, string> = {}): Promise<void> {
+  running = await startTestHost(root.path, log, variables);
+}
+
+const ask = (content: string, more: Partial<plugin.Envelope> = {}, budgetMs = 0) =>
+  running.host.dispatch({
+    port: 'agent/input',
+    envelope: plugin.Envelope.fromPartial({
+      sessionId: 's1',
+      capability: Buffer.from('cap-1'),
+      payload: Buffer.from(JSON.stringify({ content })),
+      ...more,
+    }),
+    minChainEpoch: 0,
+    budgetMs,
+    toolName: '',
+  });
+const status = (name: string) => running.host.listPlugins().plugins.find((entry) => entry.name === name);
+const input = (answer: object) => ({ subscriptions: ['agent/input'], answers: { 'agent/input': answer } });
+
+describe('plugins that behave', () => {
+  it('are asked in order over mutual TLS', async () => {
+    root.addFixture('one', input({ append: '!', remember: { a: 1 } }));
+    root.addFixture('two', input({ append: '?' }), { autoMtls: false });
+    await start();
+    await running.ready();
+    const answer = await ask('hello');
+    expect(JSON.parse(String(answer.envelope?.payload))).toEqual({ content: 'hello!?' });
+    expect(JSON.parse(String(answer.envelope?.context))).toEqual({ a: 1 });
+    expect(
+      answer.outcomes.map(({ plugin: name, outcome, generation, version }) => [name, outcome, generation, version]),
+    ).toEqual([
+      ['one', 'changed', 1, '1.2.3'],
+      ['two', 'changed', 1, '1.2.3'],
+    ]);
+    expect(running.host.snapshot()).toMatchObject({
+      ready: true,
+      chainEpoch: 1,
+      ports: [
+        {
+          port: 'agent/input',
+          strictestFailurePolicy: 'closed',
+          budgetMs: 2_000,
+          subscribers: [{ plugin: 'one', state: 'ready' }, { plugin: 'two' }],
+        },
+      ],
+    });
+  });
+
+  it('call back with the capability of their call in flight', async () => {
+    root.addFixture(
+      'memo',
+      input({ call: { method: 'memoryUpsert', key: { name: 'k' }, request: { text: 'v' } } }),
+      {},
+    );
+    root.addFixture('reads', input({ call: { method: 'memoryGet', request: { name: 'k' } } }));
+    root.addFixture('asks-secret', input({ call: { method: 'getSecret', request: { key: 'k' } } }));
+    await start();
+    await running.ready();
+    const answer = await ask('x');
+    const replies = Object.fromEntries(answer.outcomes.map(({ plugin: name, reason }) => [name, JSON.parse(reason)]));
+    expect(replies['reads']).toEqual({ reply: { text: 'v' } });
+    expect(replies['asks-secret']).toMatchObject({
+      code: 12,
+      error: expect.stringContaining('GetSecret is not offered'),
+    });
+    expect(running.gateway.calls.find(({ method }) => method === 'memoryGet')).toEqual({
+      method: 'memoryGet',
+      plugin: 'reads',
+      capability: 'cap-1',
+      token: 'Bearer a-token-of-this-test-with-32-characters',
+    });
+  });
+
+  it('are refused a call-back without a call in flight for the session, and it is recorded', async () => {
+    root.addFixture('nosy', input({ call: { method: 'appendNotice', request: { sessionId: 'other', text: 'hi' } } }));
+    await start();
+    await running.ready();
+    const answer = await ask('x');
+    expect(JSON.parse(answer.outcomes[0]?.reason ?? '')).toMatchObject({
+      code: 7,
+      error: expect.stringContaining('no call to this plugin is open for session other'),
+    });
+    await until(() => running.gateway.records.some(({ kind }) => kind === 'host_call_refused'));
+    expect(running.gateway.calls).toEqual([]);
+  });
+
+  it('register tools, which are executed; the earlier plugin keeps a name', async () => {
+    root.addFixture('b-tools', { tools: [{ name: 'lookup', effectClass: 'pure' }] });
+    root.addFixture('a-tools', { tools: [{ name: 'lookup', prompt: 'mine', timeoutMs: 5_000 }] });
+    await start();
+    await until(() => running.host.snapshot().tools.length > 0);
+    await until(() => running.host.snapshot().tools[0]?.plugin === 'a-tools');
+    const answer = await running.host.executeTool(
+      {
+        input: plugin.MethodInput.fromPartial({ name: 'lookup', arguments: Buffer.from('{"q":1}') }),
+        timeoutMs: 0,
+        minChainEpoch: 0,
+      },
+      new AbortController().signal,
+    );
+    expect(answer).toMatchObject({ outcome: 'answered', plugin: 'a-tools', result: { success: true } });
+    expect(JSON.parse(String(answer.result?.output))).toEqual({ name: 'lookup', arguments: { q: 1 } });
+    const unknown = await running.host.executeTool(
+      { input: plugin.MethodInput.fromPartial({ name: 'nothing' }), timeoutMs: 0, minChainEpoch: 0 },
+      new AbortController().signal,
+    );
+    expect(unknown).toMatchObject({ outcome: 'not_sent' });
+  });
+
+  it('get ledger events and events of others', async () => {
+    root.addFixture('emits', {
+      subscriptions: ['run.started'],
+      answers: { 'run.started': { call: { method: 'emit', request: { type: 'scan.found' } } } },
+    });
+    root.addFixture('listens', {
+      subscriptions: ['scan.found'],
+      answers: { 'scan.found': { call: { method: 'appendNotice', request: { text: 'seen' } } } },
+    });
+    await start();
+    await running.ready();
+    running.host.notify({
+      envelope: plugin.Envelope.fromPartial({
+        type: 'run.started',
+        sessionId: 's',
+        runId: 'r',
+        capability: Buffer.from('c'),
+      }),
+    });
+    await until(() =>
+      running.gateway.records.some(({ kind, caller }) => kind === 'host_call_refused' && caller?.plugin === 'listens'),
+    );
+    expect(running.host.snapshot().events).toEqual(
+      expect.arrayContaining([{ event: 'scan.found', plugins: ['listens'] }]),
+    );
+  });
+});
+
+describe('plugins that misbehave', () => {
+  it('hang: the gate fails in time and names the plugin', async () => {
+    root.addFixture('hangs', input({ hang: true }));
+    await start();
+    await running.ready();
+    const startedAt = performance.now();
+    const answer = await ask('x', {}, 600);
+    expect(performance.now() - startedAt).toBeLessThan(600);
+    expect(answer.failure).toMatchObject({ code: 'gate_timeout', plugin: 'hangs' });
+  });
+
+  it('open their breaker after five time-outs, then fail in milliseconds', async () => {
+    root.addFixture('hangs', input({ hang: true }), { timeoutMs: 50 });
+    await start();
+    await running.ready();
+    for (let time = 0; time < 5; time++) await ask('x');
+    const startedAt = performance.now();
+    const answer = await ask('x');
+    expect(performance.now() - startedAt).toBeLessThan(40);
+    expect(answer.failure).toMatchObject({
+      code: 'gate_unavailable',
+      reason: expect.stringContaining('5 time-outs in a row'),
+    });
+  });
+
+  it('crash in a call: it fails at once with the exit and the last words, and the plugin comes back', async () => {
+    root.addFixture('crashes', input({ log: 'last words', exit: 3 }));
+    await start();
+    await running.ready();
+    const startedAt = performance.now();
+    const answer = await ask('x');
+    expect(performance.now() - startedAt).toBeLessThan(1_000);
+    expect(answer.outcomes[0]).toMatchObject({
+      outcome: 'crashed',
+      reason: expect.stringMatching(/exit code 3.*last words/),
+    });
+    const down = await ask('x');
+    expect(down.failure).toMatchObject({ code: 'gate_unavailable', plugin: 'crashes' });
+    expect(down.outcomes[0]?.outcome).toBe('not ready');
+    await until(() => status('crashes')?.generation === 2 && status('crashes')?.state === 'ready');
+    await until(() => running.gateway.records.some(({ kind }) => kind === 'crashed'));
+  });
+
+  it('throw: that is an error of the handler, the process lives', async () => {
+    root.addFixture('throws', input({ throws: 'cannot read' }));
+    await start();
+    await running.ready();
+    const pid = status('throws')?.pid;
+    expect((await ask('x')).outcomes[0]).toMatchObject({ outcome: 'error', reason: 'cannot read' });
+    expect(status('throws')?.pid).toBe(pid);
+  });
+
+  it('ignore Shutdown or spin: they are killed with everything they started', async () => {
+    root.addFixture('ignores', { grandchild: root.path, shutdown: { ignore: true } });
+    root.addFixture('spins', { ...input({ spin: true }), grandchild: root.path });
+    await start();
+    await running.ready();
+    expect((await ask('x', {}, 300)).failure).toMatchObject({ code: 'gate_timeout', plugin: 'spins' });
+    expect(processesOf(root.path).length).toBeGreaterThanOrEqual(4);
+    const startedAt = performance.now();
+    await running.host.drain(0);
+    expect(performance.now() - startedAt).toBeLessThan(8_000);
+    expect(processesOf(root.path)).toEqual([]);
+  });
+
+  it('die while executing a tool: the effect is unknown', async () => {
+    root.addFixture('dies', { tools: [{ name: 'lookup' }], execute: { exit: 1 } });
+    await start();
+    await running.ready();
+    const answer = await running.host.executeTool(
+      { input: plugin.MethodInput.fromPartial({ name: 'lookup' }), timeoutMs: 0, minChainEpoch: 0 },
+      new AbortController().signal,
+    );
+    expect(answer).toMatchObject({
+      outcome: 'died',
+      result: { success: false, error: expect.stringContaining('exit code 1') },
+    });
+  });
+
+  it('hang in a tool: cancelled and timed out are told apart', async () => {
+    root.addFixture('hangs', { tools: [{ name: 'lookup' }], execute: { hang: true } });
+    await start();
+    await running.ready();
+    const request = { input: plugin.MethodInput.fromPartial({ name: 'lookup' }), timeoutMs: 100, minChainEpoch: 0 };
+    expect(await running.host.executeTool(request, new AbortController().signal)).toMatchObject({ outcome: 'timeout' });
+    const abort = new AbortController();
+    setTimeout(() => abort.abort(), 20);
+    expect(await running.host.executeTool({ ...request, timeoutMs: 10_000 }, abort.signal)).toMatchObject({
+      outcome: 'cancelled',
+    });
+  });
+});
+
+describe('what administrators do', () => {
+  it('reload fails no call, and keeps the old generation when the new one does not come up', async () => {
+    root.addFixture('one', input({ append: '1', sleepMs: 20 }));
+    await start();
+    await running.ready();
+    let ended = false;
+    const failures: unknown[] = [];
+    const load = Promise.all(
+      Array.from({ length: 4 }, async () => {
+        while (!ended) {
+          const answer = await ask('x');
+          if (answer.failure !== undefined) failures.push(answer.failure);
+        }
+      }),
+    );
+    root.addFixture('one', input({ append: '2', sleepMs: 20 }));
+    expect(await running.host.reloadPlugin('one')).toMatchObject({ generation: 2, state: 'ready' });
+    expect(JSON.parse(String((await ask('x')).envelope?.payload))).toEqual({ content: 'x2' });
+    root.addFixture('one', { noHealth: true });
+    await expect(running.host.reloadPlugin('one')).rejects.toThrow(/health service/);
+    expect(status('one')).toMatchObject({ generation: 2, state: 'ready' });
+    ended = true;
+    await load;
+    expect(failures).toEqual([]);
+  });
+
+  it('stop takes a plugin out, start brings it back', async () => {
+    root.addFixture('one', input({ type: 'input/blocked', reason: 'no' }));
+    await start();
+    await running.ready();
+    expect((await ask('x')).envelope?.type).toBe('input/blocked');
+    expect(await running.host.stopPlugin('one')).toMatchObject({ state: 'stopped', pid: 0 });
+    expect(await ask('x')).toMatchObject({ outcomes: [], failure: undefined });
+    expect(running.host.snapshot()).toMatchObject({ ready: true, ports: [] });
+    expect(await running.host.startPlugin('one')).toMatchObject({ state: 'ready' });
+    expect((await ask('x')).envelope?.type).toBe('input/blocked');
+  });
+
+  it('disable on the gateway stops it on this replica, enable starts it', async () => {
+    root.addFixture('one', input({ append: '!' }));
+    await start();
+    await running.ready();
+    Object.assign(running.gateway.desired, { chainEpoch: 2, disabled: ['one'] });
+    expect(await running.host.refresh()).toEqual({ chainEpoch: 2, disabled: ['one'] });
+    await until(() => status('one')?.state === 'disabled');
+    expect((await ask('x')).outcomes).toEqual([]);
+    await expect(running.host.startPlugin('one')).rejects.toThrow(/disabled; enable it first/);
+    Object.assign(running.gateway.desired, { chainEpoch: 3, disabled: [] });
+    await running.host.refresh();
+    await until(() => status('one')?.state === 'ready');
+  });
+});
+
+describe('readiness', () => {
+  it('waits for required plugins: every port fails until they were up once', async () => {
+    root.addScript('broken', '#!/bin/sh\necho "no library" >&2\nexit 7\n');
+    root.addFixture('fine', input({ append: '!' }));
+    await start();
+    await until(() => status('broken')?.state === 'failed' && status('fine')?.state === 'ready');
+    const snapshot = running.host.snapshot();
+    expect(snapshot).toMatchObject({
+      ready: false,
+      missingRequired: [{ plugin: 'broken', reason: expect.stringMatching(/exit code 7.*no library/) }],
+    });
+    expect((await ask('x')).failure).toMatchObject({ code: 'gate_unavailable', plugin: 'broken' });
+  });
+
+  it('does not wait for others', async () => {
+    root.addScript('broken', '#!/bin/sh\nexit 7\n', { required: false });
+    root.addScript('odd', 'text', { required: false });
+    root.addFixture('fine', input({ append: '!' }));
+    await start();
+    await running.ready();
+    expect((await ask('x')).failure).toBeUndefined();
+    expect(status('odd')).toMatchObject({ state: 'failed', reason: expect.stringContaining('refused') });
+  });
+
+  it('refuses callers that know a newer epoch, before any plugin is asked', async () => {
+    root.addFixture('one', input({ exit: 1 }));
+    await start();
+    await running.ready();
+    const request = {
+      port: 'agent/input',
+      envelope: plugin.Envelope.fromPartial({}),
+      minChainEpoch: 2,
+      budgetMs: 0,
+      toolName: '',
+    };
+    await expect(running.host.dispatch(request)).rejects.toThrow(/at chain epoch 1, the caller asks for 2/);
+    expect(status('one')?.state).toBe('ready');
+  });
+});

@@ -1,0 +1,125 @@
+import pino from 'pino';
+import { createPluginRoot, type PluginRoot } from '../../test/plugin-folder.js';
+import { startTestHost, until } from '../../test/test-host.js';
+
+const log = pino({ level: 'silent' });
+let root: PluginRoot;
+
+beforeEach(() => {
+  root = createPluginRoot();
+});
+
+afterEach(() => root.remove());
+
+/** Starts a host on the root and answers why its only plugin is not up. */
+async function reasonOf(startTimeout: string): Promise<string> {
+  const running = await startTestHost(root.path, log, { PLUGIN_START_TIMEOUT: startTimeout });
+  try {
+    const reason = () => running.host.listPlugins().plugins[0];
+    await until(
+      () => reason()?.state === 'failed',
+      () => JSON.stringify(reason()),
+    );
+    return reason()?.reason ?? '';
+  } finally {
+    await running.close();
+  }
+}
+
+const prints = (line: string) => `#!/bin/sh\nprintf '%s\\n' '${line}'\nexec sleep 60\n`;
+const plain = { autoMtls: false };
+
+describe('a plugin that cannot be used says why', () => {
+  it.each<[string, string, object, RegExp]>([
+    [
+      'exits first',
+      '#!/bin/sh\necho reason >&2\nexit 3\n',
+      plain,
+      /ended \(exit code 3\) before the handshake.*"reason"/,
+    ],
+    ['exits 0 first', '#!/bin/sh\nexit 0\n', plain, /ended \(exit code 0\) before the handshake/],
+    ['is killed first', '#!/bin/sh\nkill -SEGV $$\n', plain, /ended \(signal SIGSEGV\)/],
+    ['is silent', '#!/bin/sh\nexec sleep 60\n', plain, /no handshake within 2000 ms and was killed/],
+    [
+      'prints no newline',
+      '#!/bin/sh\nprintf "1|1|unix|/s|grpc"\nexec sleep 60\n',
+      plain,
+      /no handshake within 2000 ms/,
+    ],
+    ['closes stdout', '#!/bin/sh\nexec >&-\nexec sleep 60\n', plain, /closed its stdout without a handshake/],
+    [
+      'prints text first',
+      prints('loading config...'),
+      plain,
+      /"loading config\.\.\."\. It writes to stdout before the handshake/,
+    ],
+    ['floods stdout', '#!/bin/sh\nhead -c 200000 /dev/zero | tr "\\0" x\nexec sleep 60\n', plain, /no handshake: "xxx/],
+    ['speaks net/rpc', prints('1|1|unix|/tmp/none'), plain, /net\/rpc plugin/],
+    ['announces a missing socket', prints('1|1|unix|/tmp/none/s|grpc'), plain, /socket it announced does not exist/],
+    ['announces a closed port', prints('1|1|tcp|127.0.0.1:1|grpc'), plain, /nothing listens on the address/],
+    ['sends no certificate', prints('1|1|unix|/tmp/none/s|grpc|'), {}, /no certificate although AutoMTLS is on/],
+    [
+      'names an interpreter that is not there',
+      '#!/opt/none/python9\n',
+      plain,
+      /names an interpreter in its first line that is not installed/,
+    ],
+    [
+      'is a program that is not there',
+      '',
+      { autoMtls: false, command: ['no-such-program-here', 'p'] },
+      /no-such-program-here was not found on PATH/,
+    ],
+  ])('%s', async (_, text, settings, message) => {
+    root.addScript('p', text, settings);
+    expect(await reasonOf('2s')).toMatch(message);
+  });
+
+  it.each<[string, object, object, RegExp]>([
+    ['has no health service', { noHealth: true }, {}, /no go-plugin health service/],
+    ['is not serving', { health: { status: 2 } }, {}, /status 2 instead of SERVING/],
+    ['never answers health', { health: { hang: true } }, {}, /did not answer a health check within \d+ ms/],
+    [
+      'never answers Bootstrap',
+      { bootstrap: { hang: true } },
+      {},
+      /did not answer Bootstrap within the start time-out/,
+    ],
+    ['is another kind of plugin', { noPluginService: true }, {}, /does not serve codedock\.plugin\.v1\.Plugin/],
+    [
+      'uses another certificate than announced',
+      { wrongCertificate: true },
+      {},
+      /certificate it uses is not the one it announced/,
+    ],
+    ['registers a built-in tool', { tools: [{ name: 'ping' }] }, {}, /Bootstrap failed .*built-in tool/],
+    [
+      'subscribes to a port that does not exist',
+      { subscriptions: ['agent/output'] },
+      {},
+      /unknown port "agent\/output"/,
+    ],
+    ['speaks a newer protocol', { manifest: { protocolMajor: 2 } }, {}, /plugin protocol 2, this host speaks 1/],
+    [
+      'loosens by a wrong word',
+      { manifest: { portFailurePolicy: { 'agent/input': 'ajar' } } },
+      {},
+      /"ajar"; use "open" or "closed"/,
+    ],
+  ])('%s', async (_, config, settings, message) => {
+    root.addFixture('p', config, settings);
+    expect(await reasonOf('4s')).toMatch(message);
+  });
+
+  it('serves something that is not HTTP/2', async () => {
+    root.addScript(
+      'p',
+      `#!/usr/bin/env node
+const path = process.env.PLUGIN_UNIX_SOCKET_DIR + '/s';
+require('node:net').createServer((socket) => socket.end('220 hello\\r\\n')).listen(path, () => console.log('1|1|unix|' + path + '|grpc'));
+`,
+      plain,
+    );
+    expect(await reasonOf('4s')).toMatch(/does not speak HTTP\/2|cannot be reached|did not answer a health check/);
+  });
+});

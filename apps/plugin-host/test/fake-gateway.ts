@@ -1,0 +1,58 @@
+import { host } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
+
+/** A gateway's host API for one test: desired state as set, memory in a map, everything asked recorded. */
+export interface FakeGateway {
+  readonly target: string;
+  readonly desired: { chainEpoch: number; disabled: string[] };
+  readonly memory: Map<string, string>;
+  readonly calls: { method: string; plugin: string; capability: string; token: string }[];
+  readonly records: host.PluginRecord[];
+  close(): void;
+}
+
+export async function startFakeGateway(): Promise<FakeGateway> {
+  const desired = { chainEpoch: 1, disabled: [] as string[] };
+  const memory = new Map<string, string>();
+  const calls: FakeGateway['calls'] = [];
+  const records: host.PluginRecord[] = [];
+  const note = (method: string, call: { metadata: grpc.Metadata; request: { caller?: host.Caller | undefined } }) => {
+    const { caller } = call.request;
+    calls.push({
+      method,
+      plugin: caller?.plugin ?? '',
+      capability: caller?.capability.toString() ?? '',
+      token: String(call.metadata.get('authorization')[0] ?? ''),
+    });
+  };
+  const service: host.HostApiServer = {
+    getDesired: (_, callback) => callback(null, desired),
+    memoryGet: (call, callback) => {
+      note('memoryGet', call);
+      const text = memory.get(call.request.key?.name ?? '');
+      if (text === undefined) callback({ code: grpc.status.NOT_FOUND, details: 'no such memory' });
+      else callback(null, { text });
+    },
+    memoryUpsert: (call, callback) => {
+      note('memoryUpsert', call);
+      memory.set(call.request.entry?.key?.name ?? '', call.request.entry?.text ?? '');
+      callback(null, {});
+    },
+    appendNotice: (call, callback) => {
+      note('appendNotice', call);
+      callback(null, {});
+    },
+    recordPluginEvent: (call, callback) => {
+      records.push(call.request);
+      callback(null, {});
+    },
+  };
+  const server = new grpc.Server();
+  server.addService(host.HostApiService, service);
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    );
+  });
+  return { target: `127.0.0.1:${port}`, desired, memory, calls, records, close: () => server.forceShutdown() };
+}
