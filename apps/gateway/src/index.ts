@@ -1,1 +1,1 @@
-export {};
+export { type RunningGateway, type ServeOptions, serveGateway } from './serve.js';

@@ -1,3 +1,4 @@
+import type { PluginHosts } from '@codedock/plugin-bridge';
 import type { RunPorts } from '@codedock/runs';
 import type { Store } from '@codedock/store';
 
@@ -6,4 +7,7 @@ export const STORE = Symbol('Store');
 /** Injection token of the {@link RunPorts} that the use cases of runs work with. */
 export const RUN_PORTS = Symbol('RunPorts');
 
-export type { RunPorts, Store };
+/** Injection token of the {@link PluginHosts}. */
+export const PLUGIN_HOSTS = Symbol('PluginHosts');
+
+export type { PluginHosts, RunPorts, Store };

@@ -1,7 +1,7 @@
 import { type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import type { Store } from '@codedock/store';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Logger } from 'pino';
 import { EventTail } from './event-tail.js';
 import type { SessionFeeds } from './session-feeds.js';
 import { SseConnection, type SseLimits } from './sse-connection.js';

@@ -4,16 +4,20 @@ import { HostApiController } from './host-api.controller.js';
 import { INTERNAL_TOKEN, InternalCallerGuard } from './internal-caller.guard.js';
 import { PluginAuthority } from './plugin-authority.js';
 
-/** Composition of the internal host API. */
 @Module({})
-export class HostApiModule {
-  static with(ports: RunPorts, authority: PluginAuthority, internalToken: string | undefined): DynamicModule {
-    const providers: Provider[] = [
-      { provide: RUN_PORTS, useValue: ports },
-      { provide: PluginAuthority, useValue: authority },
-      { provide: INTERNAL_TOKEN, useValue: internalToken },
-      InternalCallerGuard,
-    ];
-    return { module: HostApiModule, controllers: [HostApiController], providers };
-  }
+class HostApiModule {}
+
+/** Composition of the internal host API. */
+export function hostApiModule(
+  ports: RunPorts,
+  authority: PluginAuthority,
+  internalToken: string | undefined,
+): DynamicModule {
+  const providers: Provider[] = [
+    { provide: RUN_PORTS, useValue: ports },
+    { provide: PluginAuthority, useValue: authority },
+    { provide: INTERNAL_TOKEN, useValue: internalToken },
+    InternalCallerGuard,
+  ];
+  return { module: HostApiModule, controllers: [HostApiController], providers };
 }

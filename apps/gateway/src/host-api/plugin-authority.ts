@@ -1,8 +1,8 @@
 import { AppError, type JsonObject } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import type { Capability, VerifiedCapability } from '@codedock/plugin-bridge';
 import type { host } from '@codedock/proto';
 import type { Store } from '@codedock/store';
-import type { Logger } from 'pino';
 
 /** Checks signature and expiry of a capability at a point in time. */
 export type VerifyCapability = (bytes: Uint8Array, now: number) => VerifiedCapability;
@@ -60,10 +60,15 @@ export class PluginAuthority {
   }
 }
 
-function refusalOf(plugin: string, verified: VerifiedCapability | undefined, { sessionId, runId }: CallBack): string | undefined {
+function refusalOf(
+  plugin: string,
+  verified: VerifiedCapability | undefined,
+  { sessionId, runId }: CallBack,
+): string | undefined {
   if (!PLUGIN_NAME.test(plugin)) return 'the caller names no plugin';
   if (verified === undefined) return 'no key to check capabilities is configured';
-  if (verified.kind === 'refused') return `the capability is ${verified.reason === 'wrong signature' ? 'not signed by this installation' : verified.reason}`;
+  if (verified.kind === 'refused')
+    return `the capability is ${verified.reason === 'wrong signature' ? 'not signed by this installation' : verified.reason}`;
   const { session, run } = verified.capability;
   if (session !== sessionId) return 'the capability is for another session';
   if (runId !== '' && run !== runId) return 'the capability is for another run';

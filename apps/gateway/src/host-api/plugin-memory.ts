@@ -21,13 +21,17 @@ const MAX_TEXT = 100_000;
 export async function memoryOwner(store: Store, { capability }: Authority, scope: string): Promise<MemoryOwner> {
   const known = Object.hasOwn(SCOPES, scope) ? SCOPES[scope] : undefined;
   if (known === undefined) {
-    throw new AppError('invalid_request', `The memory scope ${scope.slice(0, 64)} does not exist; use session, user or tenant.`);
+    throw new AppError(
+      'invalid_request',
+      `The memory scope ${scope.slice(0, 64)} does not exist; use session, user or tenant.`,
+    );
   }
   const { tenant: tenantId, session } = capability;
   if (known === 'tenant') return { tenantId, scope: known, owner: '' };
   if (known === 'session') return { tenantId, scope: known, owner: session };
   const { user } = await store.sessions.get(tenantId, session);
-  if (user === undefined) throw new AppError('invalid_request', 'This session has no user, so that it has no user memory.');
+  if (user === undefined)
+    throw new AppError('invalid_request', 'This session has no user, so that it has no user memory.');
   return { tenantId, scope: known, owner: user };
 }
 

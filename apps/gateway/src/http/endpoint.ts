@@ -18,7 +18,7 @@ export interface EndpointSpec {
   readonly scopes: readonly Scope[];
   readonly body?: z.ZodType;
   readonly query?: z.ZodType;
-  /** Answers by status; the first is the handler's default. */
+  /** Answers by status; the lowest is the handler's default. */
   readonly answers: Readonly<Record<number, AnswerSpec>>;
   /** Error codes beyond those every route has. */
   readonly problems?: readonly ErrorCode[];

@@ -1,7 +1,7 @@
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import { type ArgumentsHost, Catch, type ExceptionFilter, NotFoundException } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { Logger } from 'pino';
 import { failureOf, PROBLEM_TYPE, problemFor } from './problem.js';
 import type { RouteTable } from './route-table.js';
 

@@ -93,6 +93,6 @@ function statusOf(thrown: unknown): number | undefined {
 }
 
 function titleOf(code: ErrorCode): string {
-  const words = code.replaceAll('_', ' ');
+  const words = code.replaceAll('_', ' ').replace('json', 'JSON');
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

@@ -30,7 +30,10 @@ export class RouteTable {
 
   /** Methods that an address has; empty when it has none. */
   methodsOf(path: string): string[] {
-    return this.known.filter((route) => route.pattern.test(path)).map((route) => route.method);
+    return this.known
+      .filter((route) => route.pattern.test(path))
+      .map((route) => route.method)
+      .sort();
   }
 }
 

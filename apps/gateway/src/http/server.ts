@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import { AppError } from '@codedock/domain';
+import type { Logger } from '@codedock/platform';
 import { FastifyAdapter } from '@nestjs/platform-fastify';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Logger } from 'pino';
 import { MAX_BODY_BYTES } from './json-body.js';
-import { PROBLEM_TYPE } from './problem.js';
 import { answerFailure } from './problem.filter.js';
+import { PROBLEM_TYPE } from './problem.js';
 
 /** Milliseconds within which a request, its body included, must have arrived. */
 const REQUEST_TIMEOUT_MS = 30_000;

@@ -18,7 +18,7 @@ export interface IdempotencyTiming {
   /** Budget of the gate that is asked between claim and answer, milliseconds. */
   readonly budgetMs: () => number;
   /** Milliseconds a concurrent duplicate waits for the first one's answer. */
-  readonly waitMs: number;
+  readonly waitMs: () => number;
 }
 
 /** An answer before it becomes JSON. */
@@ -77,7 +77,7 @@ export class IdempotentRequests {
   ): Promise<{ kind: 'claimed'; ownerToken: string } | Extract<Claim, { kind: 'replay' }>> {
     const ownerToken = ids.next();
     const ttlMs = this.timing.budgetMs() + this.timing.graceMs;
-    const deadline = Date.now() + this.timing.waitMs;
+    const deadline = Date.now() + this.timing.waitMs();
     for (;;) {
       const claim = await this.store.claim({ ...scope, bodyDigest, ownerToken, ttlMs });
       if (claim.kind === 'claimed') return { kind: 'claimed', ownerToken };

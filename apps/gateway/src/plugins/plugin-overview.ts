@@ -1,9 +1,10 @@
+import type { PluginHosts, PortSummary } from '@codedock/plugin-bridge';
 import type { gate } from '@codedock/proto';
 import type { z } from 'zod';
-import type { ReplicaPlugins } from './plugin-hosts.js';
 import type { plugin, pluginChain } from './plugin.schema.js';
 
 type Plugin = z.infer<typeof plugin>;
+type ReplicaPlugins = Awaited<ReturnType<PluginHosts['plugins']['list']>>[number];
 type PluginChain = z.infer<typeof pluginChain>;
 
 /** States from worst to best: what an administrator has to know first. */
@@ -16,8 +17,8 @@ const JUDGED_IN_ORDER: ReadonlySet<string> = new Set(['agent/input', 'tools/pre-
 export function pluginsOf(replicas: readonly ReplicaPlugins[], disabled: readonly string[]): Plugin[] {
   const byName = new Map<string, Plugin>();
   for (const answer of replicas) {
-    if ('unreachable' in answer) continue;
-    for (const status of answer.plugins) {
+    if (!answer.ok) continue;
+    for (const status of answer.value) {
       const known = byName.get(status.name);
       byName.set(status.name, joined(known, status, answer.replica, disabled.includes(status.name)));
     }
@@ -54,38 +55,41 @@ function joined(known: Plugin | undefined, status: gate.PluginStatus, replica: s
   };
 }
 
-/** The effective chain of every port: the newest replica's, with a warning where others differ. */
-export function chainOf(snapshots: readonly gate.Snapshot[], desired: { readonly epoch: number; readonly disabled: readonly string[] }): PluginChain {
-  const newest = [...snapshots].sort((a, b) => b.chainEpoch - a.chainEpoch)[0];
-  const ports = (newest?.ports ?? []).map(portOf);
+/** Replicas that gave no answer, and why. */
+export function unreachable(replicas: readonly ReplicaPlugins[]): { replica: string; reason: string }[] {
+  return replicas.flatMap((one) => (one.ok ? [] : [{ replica: one.replica, reason: one.message }]));
+}
+
+/** The effective chain of every port, as this gateway would ask it now. */
+export function chainOf(
+  hosts: Pick<PluginHosts, 'ports' | 'readiness'>,
+  desired: { readonly epoch: number; readonly disabled: readonly string[] },
+): PluginChain {
+  const { ready, reason } = hosts.readiness();
+  const ports = hosts.ports().map(portOf);
   return {
     epoch: desired.epoch,
-    ready: newest?.ready ?? false,
-    ...(newest === undefined ? { reason: 'no plugin-host has reported its plugins' } : newest.ready ? {} : { reason: newest.reason }),
+    ready,
+    ...(reason === '' ? {} : { reason }),
     disabled: [...desired.disabled],
     ports,
-    missing: (newest?.missingRequired ?? []).map(({ plugin, reason }) => ({ plugin, reason })),
-    warnings: [...disagreements(snapshots), ...ports.flatMap(orderWarning)],
+    warnings: ports.flatMap(orderWarning),
   };
 }
 
-function portOf({ port, subscribers, strictestFailurePolicy, budgetMs }: gate.PortSnapshot): PluginChain['ports'][number] {
+function portOf({ port, subscribers, budgetMs, failurePolicy, failing }: PortSummary): PluginChain['ports'][number] {
   return {
     port,
-    failurePolicy: strictestFailurePolicy,
+    failurePolicy,
     budgetMs,
-    subscribers: subscribers.map((one) => ({
-      plugin: one.plugin,
-      state: one.state,
-      ready: one.ready,
-      required: one.required,
-      failurePolicy: one.failurePolicy,
-      timeoutMs: one.timeoutMs,
-      budgetMs: one.budgetMs,
-      ...(one.version === '' ? {} : { version: one.version }),
-      ...(one.policyVersion === '' ? {} : { policyVersion: one.policyVersion }),
-      ...(one.checksum === '' ? {} : { checksum: one.checksum }),
-      ...(one.matchJson === '' ? {} : { match: JSON.parse(one.matchJson) }),
+    ...(failing === undefined ? {} : { failing }),
+    subscribers: subscribers.map(({ plugin, version, ready, required, failurePolicy, match }) => ({
+      plugin,
+      ready,
+      required,
+      failurePolicy,
+      ...(version === '' ? {} : { version }),
+      ...(match === '' ? {} : { match: JSON.parse(match) }),
     })),
   };
 }
@@ -93,10 +97,6 @@ function portOf({ port, subscribers, strictestFailurePolicy, budgetMs }: gate.Po
 function orderWarning({ port, subscribers }: PluginChain['ports'][number]): string[] {
   if (!JUDGED_IN_ORDER.has(port) || subscribers.length < 2) return [];
   const [first, ...later] = subscribers.map((one) => one.plugin);
-  return [`${port}: ${later.join(', ')} may change what ${first} has judged; order follows folder names, and reinvoke asks again`];
-}
-
-function disagreements(snapshots: readonly gate.Snapshot[]): string[] {
-  const chains = new Set(snapshots.map((snapshot) => JSON.stringify(snapshot.ports.map((port) => [port.port, port.subscribers.map(({ plugin, checksum, configDigest }) => [plugin, checksum, configDigest])]))));
-  return chains.size > 1 ? ['the replicas of the plugin-host do not serve the same chain'] : [];
+  const names = later.join(', ');
+  return [`${port}: ${names} may change what ${first} has judged; order follows folder names, and reinvoke asks again`];
 }

@@ -11,7 +11,9 @@ const replicaState = z.object({
 
 export const plugin = z.object({
   name: z.string(),
-  state: z.string().describe('starting, ready, draining, stopped, failed or disabled; where replicas differ, the worst.'),
+  state: z
+    .string()
+    .describe('starting, ready, draining, stopped, failed or disabled; where replicas differ, the worst.'),
   version: z.string().optional(),
   generation: z.int().optional(),
   required: z.boolean(),
@@ -40,25 +42,20 @@ export const pluginChain = z
       z.object({
         port: z.string(),
         failurePolicy: z.string().describe('The strictest of the chain.'),
-        budgetMs: z.int(),
+        budgetMs: z.number(),
+        failing: z.string().optional().describe('Why the port cannot be asked at all.'),
         subscribers: z.array(
           z.object({
             plugin: z.string(),
             version: z.string().optional(),
-            policyVersion: z.string().optional(),
-            checksum: z.string().optional(),
-            state: z.string(),
             ready: z.boolean(),
             required: z.boolean(),
             failurePolicy: z.string(),
-            timeoutMs: z.int(),
-            budgetMs: z.int(),
             match: json.optional().describe('Absent: asked for everything.'),
           }),
         ),
       }),
     ),
-    missing: z.array(z.object({ plugin: z.string(), reason: z.string() })).describe('Required plugins that never came up.'),
     warnings: z.array(z.string()),
   })
   .meta({ id: 'PluginChain' });

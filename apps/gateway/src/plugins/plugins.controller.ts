@@ -3,10 +3,9 @@ import { Body, Controller, Inject, Param } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined } from '../http/shapes.js';
-import { STORE, type Store } from '../tokens.js';
+import { PLUGIN_HOSTS, type PluginHosts, STORE, type Store } from '../tokens.js';
 import { type ChangePlugin, changedPlugin, changePlugin, pluginChain, pluginList } from './plugin.schema.js';
-import { PLUGIN_HOSTS, type PluginHosts } from './plugin-hosts.js';
-import { chainOf, pluginsOf } from './plugin-overview.js';
+import { chainOf, pluginsOf, unreachable } from './plugin-overview.js';
 
 const TAG = 'Plugins';
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
@@ -26,9 +25,11 @@ export class PluginsController {
     answers: { 200: { description: 'All plugins.', schema: pluginList } },
   })
   async list() {
-    const [{ epoch, disabled }, replicas] = await Promise.all([this.store.plugins.desired(), this.hosts.listPlugins()]);
-    const unreachable = replicas.flatMap((one) => ('unreachable' in one ? [{ replica: one.replica, reason: one.unreachable }] : []));
-    return { items: pluginsOf(replicas, disabled), epoch, unreachable };
+    const [{ epoch, disabled }, replicas] = await Promise.all([
+      this.store.plugins.desired(),
+      this.hosts.plugins.list(),
+    ]);
+    return { items: pluginsOf(replicas, disabled), epoch, unreachable: unreachable(replicas) };
   }
 
   @Endpoint('GET', 'explain', {
@@ -38,7 +39,7 @@ export class PluginsController {
     answers: { 200: { description: 'The chain.', schema: pluginChain } },
   })
   async explain() {
-    return chainOf(this.hosts.snapshots(), await this.store.plugins.desired());
+    return chainOf(this.hosts, await this.store.plugins.desired());
   }
 
   @Endpoint('POST', ':name/disable', {
@@ -52,7 +53,7 @@ export class PluginsController {
   async disable(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
     await this.requireKnown(name);
     const desired = await this.store.plugins.disable(changeOf(caller, name, body));
-    return { plugin: name, disabled: true, epoch: desired.epoch, refreshed: await this.hosts.refresh() };
+    return { plugin: name, disabled: true, epoch: desired.epoch, refreshed: await this.refresh() };
   }
 
   @Endpoint('POST', ':name/enable', {
@@ -66,15 +67,20 @@ export class PluginsController {
   async enable(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
     await this.requireKnown(name);
     const desired = await this.store.plugins.enable(changeOf(caller, name, body));
-    return { plugin: name, disabled: false, epoch: desired.epoch, refreshed: await this.hosts.refresh() };
+    return { plugin: name, disabled: false, epoch: desired.epoch, refreshed: await this.refresh() };
+  }
+
+  /** How many hosts took the change over at once. */
+  private async refresh(): Promise<number> {
+    return (await this.hosts.plugins.refresh()).filter((answer) => answer.ok).length;
   }
 
   /** A misspelt name must not look like a success; while no host answers, the name cannot be checked and is taken. */
   private async requireKnown(name: string): Promise<void> {
     const missing = new AppError('plugin_not_found', 'There is no plugin with this name.');
     if (!NAME.test(name)) throw missing;
-    const [{ disabled }, replicas] = await Promise.all([this.store.plugins.desired(), this.hosts.listPlugins()]);
-    const answered = replicas.flatMap((one) => ('plugins' in one ? [one.plugins] : []));
+    const [{ disabled }, replicas] = await Promise.all([this.store.plugins.desired(), this.hosts.plugins.list()]);
+    const answered = replicas.flatMap((one) => (one.ok ? [one.value] : []));
     const known = disabled.includes(name) || answered.some((plugins) => plugins.some((plugin) => plugin.name === name));
     if (answered.length > 0 && !known) throw missing;
   }

@@ -1,3 +1,4 @@
+import { activeTrace } from '@codedock/platform';
 import { cancelRun, startRun as start } from '@codedock/runs';
 import { Body, Controller, Inject, Param, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -5,7 +6,7 @@ import { AgentProfiles } from '../agents/agent-profiles.js';
 import { DEFAULT_AGENT } from '../agents/read-profiles.js';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
-import { traceOf } from '../http/request-trace.js';
+
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
 import { RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
@@ -52,7 +53,7 @@ export class RunsController {
         content,
         actor: { id: keyId, name: keyName },
         requestId: request.id,
-        trace: traceOf(),
+        trace: activeTrace(),
         configure: (event: { content: string; mode?: string }) => {
           requireInput(event);
           return this.agents.configuration(tenantId, agent, event.mode);

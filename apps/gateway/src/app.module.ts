@@ -1,0 +1,65 @@
+import type { Telemetry } from '@codedock/platform';
+import { type DynamicModule, Module } from '@nestjs/common';
+import { AgentProfiles } from './agents/agent-profiles.js';
+import { AgentsController } from './agents/agents.controller.js';
+import { ApprovalsController } from './approvals/approvals.controller.js';
+import { AuditController } from './audit/audit.controller.js';
+import { EventStreams } from './events/event-streams.js';
+import { EventsController } from './events/events.controller.js';
+import { Drain } from './health/drain.js';
+import { HealthController } from './health/health.controller.js';
+import { METRICS_HANDLER, MetricsController } from './health/metrics.controller.js';
+import { RouteTable } from './http/route-table.js';
+import { IdempotentRequests } from './idempotency/idempotent-requests.js';
+import { OpenApiController } from './openapi/openapi.controller.js';
+import { PluginsController } from './plugins/plugins.controller.js';
+import { RunsController } from './runs/runs.controller.js';
+import { SessionsController } from './sessions/sessions.controller.js';
+import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE } from './tokens.js';
+import { ToolsController } from './tools/tools.controller.js';
+
+/** The parts the HTTP API is composed of. */
+export interface AppParts {
+  readonly ports: RunPorts;
+  readonly pluginHosts: PluginHosts;
+  readonly streams: EventStreams;
+  readonly idempotent: IdempotentRequests;
+  readonly agents: AgentProfiles;
+  readonly routes: RouteTable;
+  readonly drain: Drain;
+  readonly metricsHandler: Telemetry['metricsHandler'];
+}
+
+@Module({})
+class AppModule {}
+
+/** Composition of the HTTP API. */
+export function appModule(parts: AppParts): DynamicModule {
+  return {
+    module: AppModule,
+    controllers: [
+      SessionsController,
+      RunsController,
+      EventsController,
+      ApprovalsController,
+      AgentsController,
+      ToolsController,
+      PluginsController,
+      AuditController,
+      HealthController,
+      MetricsController,
+      OpenApiController,
+    ],
+    providers: [
+      { provide: STORE, useValue: parts.ports.store },
+      { provide: RUN_PORTS, useValue: parts.ports },
+      { provide: PLUGIN_HOSTS, useValue: parts.pluginHosts },
+      { provide: EventStreams, useValue: parts.streams },
+      { provide: IdempotentRequests, useValue: parts.idempotent },
+      { provide: AgentProfiles, useValue: parts.agents },
+      { provide: RouteTable, useValue: parts.routes },
+      { provide: Drain, useValue: parts.drain },
+      { provide: METRICS_HANDLER, useValue: parts.metricsHandler },
+    ],
+  };
+}

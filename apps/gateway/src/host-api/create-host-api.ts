@@ -1,0 +1,46 @@
+import { type Logger, NestLogger } from '@codedock/platform';
+import { host, maxMessageBytes, packageDefinitionOf } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
+import type { INestMicroservice } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
+import type { InternalTls } from '../internal-tls.js';
+import type { RunPorts } from '../tokens.js';
+import { hostApiModule } from './host-api.module.js';
+import type { PluginAuthority } from './plugin-authority.js';
+
+export interface HostApiOptions {
+  readonly ports: RunPorts;
+  readonly authority: PluginAuthority;
+  /** `host:port`. */
+  readonly listen: string;
+  /** Absent with mutual TLS. */
+  readonly token: string | undefined;
+  readonly tls: InternalTls | undefined;
+  readonly logger: Logger;
+}
+
+/** Serves the internal host API to plugin-hosts. Resolves when it listens. */
+export async function startHostApi(options: HostApiOptions): Promise<INestMicroservice> {
+  const { ports, authority, listen, token, tls, logger } = options;
+  const app = await NestFactory.createMicroservice<MicroserviceOptions>(hostApiModule(ports, authority, token), {
+    transport: Transport.GRPC,
+    options: {
+      url: listen,
+      package: 'codedock.host.v1',
+      packageDefinition: packageDefinitionOf(host.HostApiService),
+      credentials: credentialsOf(tls),
+      maxReceiveMessageLength: maxMessageBytes,
+      maxSendMessageLength: maxMessageBytes,
+    },
+    logger: new NestLogger(logger.child({}, { level: 'warn' })),
+    abortOnError: false,
+  });
+  await app.listen();
+  return app;
+}
+
+function credentialsOf(tls: InternalTls | undefined): grpc.ServerCredentials {
+  if (tls === undefined) return grpc.ServerCredentials.createInsecure();
+  return grpc.ServerCredentials.createSsl(tls.ca, [{ private_key: tls.key, cert_chain: tls.cert }], true);
+}

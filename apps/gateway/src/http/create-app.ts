@@ -1,0 +1,53 @@
+import 'reflect-metadata';
+import { type Logger, NestLogger } from '@codedock/platform';
+import { NestFactory } from '@nestjs/core';
+import type { NestFastifyApplication } from '@nestjs/platform-fastify';
+import { type AppParts, appModule } from '../app.module.js';
+import { authorizeRequests } from '../auth/auth.hook.js';
+import type { Authenticator } from '../auth/authenticator.js';
+import { acceptJsonOnly } from './json-body.js';
+import { ProblemFilter } from './problem.filter.js';
+import { httpServer, nameRequests } from './server.js';
+import { validateRequests } from './validation.js';
+
+/** Headers of answers that pages of other origins may read. */
+const EXPOSED_HEADERS = ['x-request-id', 'retry-after', 'idempotency-replayed'];
+const PREFLIGHT_SECONDS = 600;
+
+export interface HttpOptions {
+  readonly parts: AppParts;
+  readonly authenticator: Authenticator;
+  readonly corsOrigins: readonly string[];
+  readonly logger: Logger;
+}
+
+/**
+ * The HTTP application, not listening yet. The order of its steps is the order in which a request meets them: named,
+ * refused while draining, authorised, its body read, validated, served.
+ */
+export async function createHttpApp({
+  parts,
+  authenticator,
+  corsOrigins,
+  logger,
+}: HttpOptions): Promise<NestFastifyApplication> {
+  const adapter = httpServer(logger);
+  const server = adapter.getInstance();
+  parts.routes.watch(server);
+  nameRequests(server);
+  const app = await NestFactory.create<NestFastifyApplication>(appModule(parts), adapter, {
+    bodyParser: false,
+    logger: new NestLogger(logger.child({}, { level: 'warn' })),
+    abortOnError: false,
+  });
+  if (corsOrigins.length > 0) {
+    app.enableCors({ origin: [...corsOrigins], exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
+  }
+  parts.drain.guard(server);
+  authorizeRequests(server, authenticator);
+  acceptJsonOnly(server);
+  validateRequests(server);
+  app.useGlobalFilters(new ProblemFilter(parts.routes, logger));
+  await app.init();
+  return app;
+}

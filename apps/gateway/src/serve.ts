@@ -1,0 +1,234 @@
+import { AppError } from '@codedock/domain';
+import type { AppConfig, Logger, Telemetry } from '@codedock/platform';
+import { metrics, Shutdown } from '@codedock/platform';
+import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
+import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
+import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
+import { openStore, type Store } from '@codedock/store';
+import { AgentProfiles } from './agents/agent-profiles.js';
+import { readProfiles } from './agents/read-profiles.js';
+import { Authenticator } from './auth/authenticator.js';
+import { clock } from './clock.js';
+import { EventStreams } from './events/event-streams.js';
+import { SessionFeeds } from './events/session-feeds.js';
+import { Drain } from './health/drain.js';
+import { startHostApi } from './host-api/create-host-api.js';
+import { PluginAuthority } from './host-api/plugin-authority.js';
+import { createHttpApp } from './http/create-app.js';
+import { RouteTable } from './http/route-table.js';
+import { IdempotentRequests } from './idempotency/idempotent-requests.js';
+import { ids } from './ids.js';
+import { type InternalTls, readInternalTls } from './internal-tls.js';
+import type { PluginHosts } from './tokens.js';
+
+/** How long an answer about a key is used again, and so how long a revoked key may still work, milliseconds. */
+const KEY_CACHE_MS = 5_000;
+/** How often the database is asked for news of followed sessions, milliseconds. */
+const FEED_SWEEP_MS = 2_000;
+const SSE_LIMITS = { bufferBytes: 1024 * 1024, heartbeatMs: 15_000, stallMs: 30_000 };
+/** How long an idempotency claim outlives the gate's budget, and a duplicate waits beyond it, milliseconds. */
+const CLAIM_GRACE_MS = 8_000;
+const DUPLICATE_WAIT_MS = 1_000;
+
+export interface ServeOptions {
+  readonly config: AppConfig<'gateway'>;
+  readonly logger: Logger;
+  readonly telemetry: Pick<Telemetry, 'metricsHandler'>;
+  readonly shutdown: Shutdown;
+}
+
+/** A gateway that serves. */
+export interface RunningGateway {
+  /** Where the HTTP API listens. */
+  readonly url: string;
+}
+
+/**
+ * Starts the gateway; every part registers how it stops. Stopping answers new requests with `shutting_down`, ends event
+ * streams in good order, lets open requests finish, then closes what they used.
+ */
+export async function serveGateway({ config, logger, telemetry, shutdown }: ServeOptions): Promise<RunningGateway> {
+  const tls = readInternalTls(config);
+  const profiles = await readProfiles({
+    ...(config.profilesFile === undefined ? {} : { file: config.profilesFile }),
+    ...(config.openaiApiKey === undefined ? {} : { openaiModel: config.openaiModel }),
+  });
+  const store = await openParts(config, logger, shutdown);
+  await store.ready();
+  await store.agents.upsertFromFile(profiles);
+  const pluginHosts = connectHosts(config, tls, store, logger);
+  shutdown.register('plugin-hosts', () => pluginHosts.close());
+  const ports = await runPorts(config, store, pluginHosts, logger, shutdown);
+  await serveHostApi(config, tls, ports, logger, shutdown);
+
+  const feeds = new SessionFeeds({
+    bus: ports.bus,
+    readLastSeqs: (sessionIds) => store.ledger.lastSeqs(sessionIds),
+    sweepMs: FEED_SWEEP_MS,
+    onError: (error) => logger.warn({ err: error }, 'live events are late: the bus or the database could not be asked'),
+  });
+  shutdown.register('session feeds', () => feeds.close());
+  const url = await serveHttp(config, { ports, pluginHosts, feeds, store }, logger, telemetry, shutdown);
+  const reconciler = startReconciler(ports);
+  shutdown.register('reconciler', () => reconciler.stop());
+  logger.info({ url, hostApi: addressOf(config.hostApiListen), plugins: pluginHosts.readiness() }, 'gateway listens');
+  return { url };
+}
+
+async function openParts(config: AppConfig<'gateway'>, logger: Logger, shutdown: Shutdown): Promise<Store> {
+  const store = await openStore({
+    url: config.databaseUrl.reveal(),
+    directUrl: config.databaseDirectUrl.reveal(),
+    maxConnections: config.databasePoolSize,
+    onConnectionError: (error) => logger.warn({ err: error }, 'a database connection broke'),
+  });
+  shutdown.register('store', () => store.close());
+  return store;
+}
+
+function connectHosts(
+  config: AppConfig<'gateway'>,
+  tls: InternalTls | undefined,
+  store: Store,
+  logger: Logger,
+): PluginHosts {
+  const urls = (config.pluginHostUrls ?? []).map(addressOf);
+  const key = config.capabilityKey?.reveal();
+  if (urls.length > 0 && tls === undefined && config.internalToken === undefined) {
+    throw new AppError(
+      'config_invalid',
+      'CODEDOCK_INTERNAL_TOKEN is not set; give all services the same, or set the CODEDOCK_TLS_* files.',
+    );
+  }
+  return connectPluginHosts({
+    urls,
+    clientName: `gateway ${process.pid}`,
+    gateTimeoutMs: config.pluginGateTimeoutMs,
+    logger,
+    metrics: {
+      gateAsked: ({ port, result, durationMs }) =>
+        metrics.gateDuration.record(durationMs, { gate: port, outcome: result }),
+    },
+    epochStore: {
+      load: () => store.plugins.loadSnapshot(),
+      save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),
+    },
+    ...(tls === undefined ? {} : { tls }),
+    ...(tls !== undefined || config.internalToken === undefined ? {} : { token: config.internalToken.reveal() }),
+    ...(key === undefined ? {} : { signCapability: capabilitySigner(key) }),
+  });
+}
+
+async function runPorts(
+  config: AppConfig<'gateway'>,
+  store: Store,
+  pluginHosts: PluginHosts,
+  logger: Logger,
+  shutdown: Shutdown,
+): Promise<RunPorts> {
+  const report: QueueReporter = (incident) => logger.warn(incident, 'queue or live bus trouble');
+  const queueUrl = config.queueUrl.reveal();
+  const bus = await createLiveBus({ queueUrl, directUrl: config.databaseDirectUrl.reveal(), report });
+  shutdown.register('live bus', () => bus.close());
+  const doorbell = await createDoorbell(queueUrl, { report });
+  shutdown.register('doorbell', () => doorbell.close());
+  return {
+    store,
+    bus,
+    doorbell,
+    clock,
+    ids,
+    hooks: pluginHosts.hooks(),
+    report: ({ kind, runId, error }: RunIncident) =>
+      logger.warn({ kind, runId, err: error }, 'a run needs the reconciler'),
+  };
+}
+
+async function serveHostApi(
+  config: AppConfig<'gateway'>,
+  tls: InternalTls | undefined,
+  ports: RunPorts,
+  logger: Logger,
+  shutdown: Shutdown,
+): Promise<void> {
+  const token = config.internalToken?.reveal();
+  if (tls === undefined && token === undefined) {
+    logger.info('the host API is not served: neither CODEDOCK_INTERNAL_TOKEN nor the CODEDOCK_TLS_* files are set');
+    return;
+  }
+  const key = config.capabilityKey?.reveal();
+  const verify = key === undefined ? undefined : capabilityVerifier(key);
+  const authority = new PluginAuthority(verify, ports.store.audit, logger, clock.now);
+  const listen = addressOf(config.hostApiListen);
+  const app = await startHostApi({
+    ports,
+    authority,
+    listen,
+    tls,
+    token: tls === undefined ? token : undefined,
+    logger,
+  });
+  shutdown.register('host API', () => app.close());
+}
+
+async function serveHttp(
+  config: AppConfig<'gateway'>,
+  {
+    ports,
+    pluginHosts,
+    feeds,
+    store,
+  }: { ports: RunPorts; pluginHosts: PluginHosts; feeds: SessionFeeds; store: Store },
+  logger: Logger,
+  telemetry: Pick<Telemetry, 'metricsHandler'>,
+  shutdown: Shutdown,
+): Promise<string> {
+  const drain = new Drain();
+  const streams = new EventStreams(store.ledger, feeds, SSE_LIMITS, logger);
+  const budgetMs = () => inputBudget(pluginHosts, config.pluginGateTimeoutMs);
+  const authenticator = new Authenticator({
+    findKey: (hash) => callerOf(store, hash),
+    cacheMs: KEY_CACHE_MS,
+    now: clock.now,
+  });
+  const app = await createHttpApp({
+    parts: {
+      ports,
+      pluginHosts,
+      streams,
+      drain,
+      routes: new RouteTable(),
+      agents: new AgentProfiles(store.agents, clock.now),
+      idempotent: new IdempotentRequests(store.idempotency, {
+        budgetMs,
+        graceMs: CLAIM_GRACE_MS,
+        waitMs: () => budgetMs() + DUPLICATE_WAIT_MS,
+      }),
+      metricsHandler: telemetry.metricsHandler,
+    },
+    authenticator,
+    corsOrigins: config.corsOrigins ?? [],
+    logger,
+  });
+  shutdown.register('HTTP', async () => {
+    drain.begin();
+    await streams.close();
+    await app.close();
+  });
+  await app.listen(config.httpListen.port, config.httpListen.host);
+  return app.getUrl();
+}
+
+function inputBudget(pluginHosts: PluginHosts, usualMs: number): number {
+  return pluginHosts.ports().find(({ port }) => port === 'agent/input')?.budgetMs ?? usualMs;
+}
+
+async function callerOf(store: Store, hash: string) {
+  const key = await store.keys.authenticate(hash);
+  if (key === undefined) return undefined;
+  return { tenantId: key.tenantId, keyId: key.id, keyName: key.name, scopes: key.scopes };
+}
+
+function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`;
+}
