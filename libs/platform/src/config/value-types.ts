@@ -48,13 +48,6 @@ export function duration(range: Range = {}): ValueType<number> {
   );
 }
 
-/** A size in bytes. Limits in bytes. */
-export function size(range: Range = {}): ValueType<number> {
-  return fromText('size', (text) =>
-    inRange(parseSize(text), range, 'Write a number with B, KiB, MiB or GiB, such as 4MiB', (bytes) => `${bytes}B`),
-  );
-}
-
 /** A whole number. */
 export function integer(range: Range = {}): ValueType<number> {
   return fromText('integer', (text) =>

@@ -141,11 +141,13 @@ export const VARIABLES = Object.freeze({
   }),
   runnerHealthListen: withDefault(address(), '127.0.0.1:8081', {
     name: 'CODEDOCK_RUNNER_HEALTH_LISTEN',
+    aliases: ['CODEDOCK_HEALTH_LISTEN'],
     apps: ['runner'],
     doc: 'Where the runner answers /healthz, /readyz and /metrics.',
   }),
   pluginHostHealthListen: withDefault(address(), '127.0.0.1:8082', {
     name: 'CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN',
+    aliases: ['CODEDOCK_HEALTH_LISTEN'],
     apps: ['plugin-host'],
     doc: 'Where the plugin-host answers /healthz, /readyz and /metrics.',
   }),
@@ -304,7 +306,7 @@ export const VARIABLES = Object.freeze({
     doc: 'Folder of the embedded profile: database, keys, logs. Read by `npm start` and the command line.',
   }),
   apiUrl: withDefault(url(['http:', 'https:']), 'http://127.0.0.1:8080', {
-    name: 'CODEDOCK_API_URL',
+    name: 'CODEDOCK_URL',
     apps: ['cli'],
     doc: 'Gateway that the command line talks to.',
   }),
