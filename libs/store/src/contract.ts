@@ -82,7 +82,10 @@ export interface IdempotencyCompletion {
   readonly key: string;
   readonly ownerToken: string;
   readonly status: number;
-  /** Stored as the response's body; in `runs.accept` its member `run` is set to the created run's view. */
+  /**
+   * Stored as the response's body, together with what was created: `runs.accept` sets its member `run` to the run's
+   * view, `sessions.create` lays the session's members over it.
+   */
   readonly body: JsonObject;
 }
 

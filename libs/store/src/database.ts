@@ -1,0 +1,66 @@
+import type { JsonValue } from '@codedock/domain';
+import { PrismaPg } from '@prisma/adapter-pg';
+import pg from 'pg';
+import type { StoreOptions } from './contract.js';
+import { databaseError } from './database-error.js';
+import { PrismaClient } from './generated/client.js';
+
+/** The one pool of a process, and the two ways to use it: SQL for hot paths, Prisma for plain aggregates. */
+export interface Database {
+  readonly prisma: PrismaClient;
+  readonly directUrl: string;
+  /** Calls a SQL function that takes one jsonb and returns one. One statement. */
+  call(name: string, input: unknown): Promise<JsonValue>;
+  /** Rows of one statement. */
+  rows<Row extends pg.QueryResultRow>(sql: string, values: readonly unknown[]): Promise<Row[]>;
+  /** A statement whose failure the caller judges itself. */
+  raw<Row extends pg.QueryResultRow>(sql: string, values: readonly unknown[]): Promise<Row[]>;
+  /** What a Prisma call gives, its failures as the product's errors. */
+  plain<T>(work: (prisma: PrismaClient) => Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** Opens a pool. Connects lazily. */
+export function openDatabase(options: StoreOptions): Database {
+  const pool = new pg.Pool({
+    connectionString: options.url,
+    max: options.maxConnections ?? 10,
+    connectionTimeoutMillis: 5_000,
+    application_name: 'codedock',
+  });
+  // A connection that breaks while idle must not end the process; the next query opens another.
+  pool.on('error', (error) => options.onConnectionError?.(error));
+  const prisma = new PrismaClient({ adapter: new PrismaPg(pool, { disposeExternalPool: false }) });
+
+  async function raw<Row extends pg.QueryResultRow>(sql: string, values: readonly unknown[]): Promise<Row[]> {
+    return (await pool.query<Row>(sql, [...values])).rows;
+  }
+  async function rows<Row extends pg.QueryResultRow>(sql: string, values: readonly unknown[]): Promise<Row[]> {
+    try {
+      return await raw<Row>(sql, values);
+    } catch (error) {
+      throw databaseError(error);
+    }
+  }
+  return {
+    prisma,
+    directUrl: options.directUrl ?? options.url,
+    raw,
+    rows,
+    async call(name, input) {
+      const [row] = await rows<{ result: JsonValue }>(`SELECT ${name}($1::jsonb) AS result`, [JSON.stringify(input)]);
+      return row?.result ?? null;
+    },
+    async plain(work) {
+      try {
+        return await work(prisma);
+      } catch (error) {
+        throw databaseError(error);
+      }
+    },
+    async close() {
+      await prisma.$disconnect();
+      await pool.end();
+    },
+  };
+}

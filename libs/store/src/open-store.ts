@@ -1,0 +1,64 @@
+import { AppError } from '@codedock/domain';
+import { agentStore } from './agents.js';
+import { approvalStore } from './approvals.js';
+import { auditStore } from './audit.js';
+import type { Store, StoreOptions } from './contract.js';
+import { type Database, openDatabase } from './database.js';
+import { idempotencyStore } from './idempotency.js';
+import { keyStore } from './keys.js';
+import { lead } from './lead.js';
+import { ledgerStore } from './ledger.js';
+import { memoryStore } from './memory.js';
+import { messageStore, noticeStore } from './messages.js';
+import { MIGRATIONS } from './migration-names.js';
+import { pluginStore } from './plugins.js';
+import { runStore } from './runs.js';
+import { sessionStore } from './sessions.js';
+import { tenantStore } from './tenants.js';
+import { toolCallStore } from './tool-calls.js';
+import { traceReader } from './trace.js';
+
+/** Opens the store. Resolves without connecting; `ready` tells whether the database is there and migrated. */
+export async function openStore(options: StoreOptions): Promise<Store> {
+  const database = openDatabase(options);
+  return {
+    runs: runStore(database),
+    ledger: ledgerStore(database),
+    sessions: sessionStore(database),
+    messages: messageStore(database),
+    notices: noticeStore(database),
+    approvals: approvalStore(database),
+    toolCalls: toolCallStore(database),
+    audit: auditStore(database),
+    memory: memoryStore(database),
+    idempotency: idempotencyStore(database),
+    tenants: tenantStore(database),
+    keys: keyStore(database),
+    agents: agentStore(database),
+    plugins: pluginStore(database),
+    trace: traceReader(database),
+    lead: (name) => lead(database.directUrl, name),
+    ready: () => assertMigrated(database),
+    close: () => database.close(),
+  };
+}
+
+async function assertMigrated(database: Database): Promise<void> {
+  const [table] = await database.rows<{ present: boolean }>(
+    "SELECT to_regclass('_prisma_migrations') IS NOT NULL AS present",
+    [],
+  );
+  const rows = table?.present
+    ? await database.rows<{ migration_name: string }>(
+        'SELECT migration_name FROM _prisma_migrations WHERE finished_at IS NOT NULL AND rolled_back_at IS NULL',
+        [],
+      )
+    : [];
+  const applied = new Set(rows.map((row) => row.migration_name));
+  const absent = MIGRATIONS.filter((name) => !applied.has(name));
+  if (absent.length === 0) return;
+  throw new AppError(
+    'store_unavailable',
+    `The database lacks the migration ${absent.join(', ')}; run the migration job (codedock-migrate).`,
+  );
+}

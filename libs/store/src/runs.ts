@@ -1,0 +1,143 @@
+import { AppError, isId, type Ring } from '@codedock/domain';
+import type {
+  AcceptedRun,
+  Admitted,
+  DueRuns,
+  EndingRun,
+  Fenced,
+  Left,
+  RunStore,
+  RunView,
+  TakenLease,
+} from './contract.js';
+import type { Database } from './database.js';
+import { databaseError, isRunAgain } from './database-error.js';
+import { existing, missing } from './identity.js';
+
+const ACCEPT_TRIES = 5;
+
+/** Runs: each function is one statement. */
+export function runStore(database: Database): RunStore {
+  async function one<T>(sql: string, values: readonly unknown[]): Promise<T | undefined> {
+    const [row] = await database.rows<{ result: T | null }>(sql, values);
+    return row?.result ?? undefined;
+  }
+  return {
+    async accept(input) {
+      const text = JSON.stringify(input);
+      for (let tries = 1; ; tries += 1) {
+        try {
+          const [row] = await database.raw<{ result: AcceptedRun }>('SELECT codedock_accept($1::jsonb) AS result', [
+            text,
+          ]);
+          if (row !== undefined) return row.result;
+        } catch (error) {
+          if (!isRunAgain(error)) throw databaseError(error);
+        }
+        if (tries === ACCEPT_TRIES) {
+          throw new AppError(
+            'session_busy',
+            `Session ${input.sessionId} takes other input at this moment; try again.`,
+            {
+              retryAfterMs: 100,
+            },
+          );
+        }
+      }
+    },
+
+    async takeLease(runId, ttlMs) {
+      if (!isId(runId)) return { kind: 'nothing' };
+      const taken = await one<TakenLease>('SELECT codedock_take_lease($1, $2) AS result', [runId, ttlMs]);
+      return taken ?? { kind: 'nothing' };
+    },
+
+    async heartbeat(runId, token, ttlMs) {
+      // The fence of a statement that updates the run row itself: a waiting UPDATE judges the newest version of its row.
+      const [row] = await database.rows<{ cancel_requested: boolean }>(
+        `UPDATE runs SET lease_until = clock_timestamp() + $3 * interval '1 millisecond'
+         WHERE id = $1 AND lease_token = $2 AND lease_until IS NOT NULL
+           AND status IN ('pending', 'queued', 'running', 'waiting_approval')
+         RETURNING cancel_requested_at IS NOT NULL AS cancel_requested`,
+        [runId, token, ttlMs],
+      );
+      return row === undefined
+        ? { held: false, cancelRequested: false }
+        : { held: true, cancelRequested: row.cancel_requested };
+    },
+
+    handBack: (runId, token) =>
+      one<{ ring: Ring; events: [] }>('SELECT codedock_hand_back($1, $2) AS result', [runId, token]),
+
+    async leave(batch) {
+      return (await database.call('codedock_leave', batch)) as unknown as Left;
+    },
+
+    async requestCancel({ tenantId, runId, actor }) {
+      const view = await one<RunView>('SELECT codedock_request_cancel($1, $2, $3) AS result', [
+        tenantId,
+        existing('run', runId),
+        actor,
+      ]);
+      return view ?? raise(missing('run', runId));
+    },
+
+    fence: (runId, { running }) => one<Fenced>('SELECT codedock_fence($1, $2) AS result', [runId, running]),
+
+    ending: (runId) => one<EndingRun>('SELECT codedock_ending_view(r) AS result FROM runs r WHERE r.id = $1', [runId]),
+
+    async get(tenantId, runId) {
+      const view = await one<RunView>(
+        `SELECT codedock_run_view(r, s.last_seq) AS result FROM runs r JOIN sessions s ON s.id = r.session_id
+         WHERE r.id = $1 AND r.tenant_id = $2`,
+        [existing('run', runId), tenantId],
+      );
+      return view ?? raise(missing('run', runId));
+    },
+
+    async list({ tenantId, sessionId, status, limit, before }) {
+      if ((sessionId !== undefined && !isId(sessionId)) || (before !== undefined && !isId(before))) return [];
+      const rows = await database.rows<{ result: RunView }>(
+        `SELECT codedock_run_view(r, s.last_seq) AS result FROM runs r JOIN sessions s ON s.id = r.session_id
+         WHERE r.tenant_id = $1 AND ($2::uuid IS NULL OR r.session_id = $2) AND ($3::text IS NULL OR r.status = $3)
+           AND ($4::uuid IS NULL
+             OR r.position < (SELECT position FROM runs WHERE id = $4 AND tenant_id = $1))
+         ORDER BY r.position DESC LIMIT $5`,
+        [tenantId, sessionId ?? null, status ?? null, before ?? null, limit],
+      );
+      return rows.map((row) => row.result);
+    },
+
+    async due() {
+      const due = await one<DueRuns>('SELECT codedock_due() AS result', []);
+      return due ?? { rings: [], cancels: [], expiredApprovals: [], tenants: [] };
+    },
+
+    async admit(tenantId) {
+      const admitted = await one<Admitted>('SELECT codedock_admit($1) AS result', [tenantId]);
+      return admitted ?? { rings: [], events: [] };
+    },
+
+    async counts() {
+      const [row] = await database.rows<{ queued: number; pending: number; expired: number; oldest: number }>(
+        `SELECT count(*) FILTER (WHERE status = 'queued')::int AS queued,
+           (SELECT count(*) FROM runs WHERE status = 'pending')::int AS pending,
+           count(*) FILTER (WHERE status = 'running' AND lease_until < clock_timestamp())::int AS expired,
+           coalesce(extract(epoch FROM clock_timestamp() - min(queued_at) FILTER (WHERE status = 'queued')) * 1000, 0)::float8
+             AS oldest
+         FROM runs WHERE status IN ('queued', 'running')`,
+        [],
+      );
+      return {
+        queued: row?.queued ?? 0,
+        pending: row?.pending ?? 0,
+        expiredLeases: row?.expired ?? 0,
+        oldestQueuedMs: row?.oldest ?? 0,
+      };
+    },
+  };
+}
+
+function raise(error: Error): never {
+  throw error;
+}

@@ -1,0 +1,29 @@
+import { isId, type ToolCall } from '@codedock/domain';
+import type { ToolCallStore } from './contract.js';
+import type { Database } from './database.js';
+import { existing, missing } from './identity.js';
+
+/** Tool calls as stored. */
+export function toolCallStore(database: Database): ToolCallStore {
+  return {
+    async get(tenantId, callId) {
+      const [row] = await database.rows<{ call: ToolCall & { runId: string; sessionId: string } }>(
+        `SELECT codedock_call_view(c) || jsonb_build_object('runId', c.run_id, 'sessionId', c.session_id) AS call
+         FROM tool_calls c WHERE c.id = $1 AND c.tenant_id = $2`,
+        [existing('tool call', callId), tenantId],
+      );
+      if (row === undefined) throw missing('tool call', callId);
+      return row.call;
+    },
+
+    async list(tenantId, runId) {
+      if (!isId(runId)) return [];
+      const rows = await database.rows<{ call: ToolCall }>(
+        `SELECT codedock_call_view(c) AS call FROM tool_calls c JOIN turns t ON t.id = c.turn_id
+         WHERE c.run_id = $1 AND c.tenant_id = $2 ORDER BY t.iteration, c.index`,
+        [runId, tenantId],
+      );
+      return rows.map((row) => row.call);
+    },
+  };
+}
