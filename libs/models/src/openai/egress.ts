@@ -65,7 +65,7 @@ export function requireOrigin(url: string, policy: EgressPolicy): URL {
   if (parsed === undefined || !policy.origins.includes(parsed.origin)) {
     throw new AppError(
       'provider_rejected',
-      `The model's base URL ${parsed?.origin ?? '(invalid)'} is not among the allowed provider origins: add it to OPENAI_ALLOWED_ORIGINS or change the agent's model.`,
+      `The model's base URL ${parsed?.origin ?? '(invalid)'} is not among the allowed provider origins: set OPENAI_BASE_URL or change the agent's model.`,
     );
   }
   return parsed;
@@ -80,7 +80,7 @@ export function guardedAgent(policy: EgressPolicy): Agent {
       return undefined;
     return new AppError(
       'provider_rejected',
-      'The model provider resolves to an address inside a private network: set OPENAI_ALLOW_PRIVATE_NETWORK=true if that is intended.',
+      'The model provider resolves to an address inside a private network: set CODEDOCK_PROVIDER_ALLOW_PRIVATE=true if that is intended.',
     );
   };
   const guardedLookup: LookupFunction = (hostname, options, callback) => {

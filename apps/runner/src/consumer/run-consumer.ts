@@ -1,0 +1,203 @@
+import { type LedgerEvent, type LiveBus, RunStopped, type TraceContext } from '@codedock/domain';
+import { chain, type Hooks } from '@codedock/hooks';
+import { guardedHeaders, type Models } from '@codedock/models';
+import { ATTRIBUTES, type Logger, metrics, withSpan } from '@codedock/platform';
+import type { PluginHosts } from '@codedock/plugin-bridge';
+import { createDoorbellWorker, type DoorbellWorker, type QueueReporter } from '@codedock/queue';
+import { leaseRun, type RunPorts } from '@codedock/runs';
+import { SpanKind } from '@opentelemetry/api';
+import { type Execution, executeRun } from '../execution/execute-run.js';
+import type { LeaseTimes } from '../execution/lease-watch.js';
+import { listenedBus, noticingBus, tell } from '../plugins/noticing-bus.js';
+import { RunSpans } from '../telemetry/run-spans.js';
+import type { ToolRegistry } from '../tools/tool-registry.js';
+
+export interface RunConsumerOptions {
+  readonly queueUrl: string;
+  readonly concurrency: number;
+  readonly lease: LeaseTimes;
+  readonly approvalTtlMs: number;
+  readonly runs: Omit<RunPorts, 'hooks'>;
+  /** Hooks of this process, asked before the plugins. */
+  readonly hooks: Hooks;
+  readonly hosts: PluginHosts;
+  readonly models: Models;
+  readonly tools: ToolRegistry;
+  readonly logger: Logger;
+  readonly report: QueueReporter;
+}
+
+/** Takes runs from the queue and executes them. */
+export interface RunConsumer {
+  /** Runs being executed now. */
+  readonly active: number;
+  /** True while rings are answered. */
+  readonly taking: boolean;
+  /**
+   * Takes no further run; lets turns finish for at most `timeoutMs`, then stops them; every run that did not end is
+   * handed back. Resolves when none is left.
+   */
+  drain(timeoutMs: number): Promise<void>;
+  /** Drains with no time at all and closes. */
+  close(): Promise<void>;
+}
+
+/** Starts answering rings, as soon as the plugins can be asked. */
+export async function startRunConsumer(options: RunConsumerOptions): Promise<RunConsumer> {
+  const { hosts, logger, runs } = options;
+  const hooks = chain(options.hooks, hosts.hooks());
+  // A run may be here twice for a moment: parked or handed back, and rung again before the first call has returned.
+  const active = new Set<{ readonly runId: string; readonly run: AbortController; readonly done: Promise<void> }>();
+  let draining = false;
+
+  const execute = async (runId: string, ring: TraceContext, run: AbortController): Promise<void> => {
+    const committed: LedgerEvent[] = [];
+    const leased = await leaseRun({ ...runs, hooks, bus: collecting(runs.bus, committed) }, runId, options.lease.ttlMs);
+    if (leased.kind === 'nothing') return;
+    const { snapshot, trace } = leased;
+    const noticed = { tenantId: snapshot.tenantId, runId, principal: snapshot.principal };
+    for (const event of committed) tell(hosts, noticed, event);
+    const origin = trace.traceparent === undefined ? ring : trace;
+    await withSpan(
+      'run execute',
+      {
+        kind: SpanKind.CONSUMER,
+        attributes: {
+          [ATTRIBUTES.runId]: runId,
+          [ATTRIBUTES.sessionId]: snapshot.sessionId,
+          [ATTRIBUTES.attempt]: snapshot.attempt,
+        },
+        // The first attempt belongs to the request's trace; a later one may come hours after it and is linked only.
+        ...(snapshot.attempt === 1 ? { parent: origin } : { root: true, links: [origin] }),
+      },
+      async (span) => {
+        const spans = new RunSpans();
+        const started = performance.now();
+        const execution = await executeRun(
+          {
+            runs: {
+              ...runs,
+              bus: noticingBus(runs.bus, hosts, noticed),
+              hooks: spans.hooks(guardedHeaders(hooks)),
+            },
+            model: spans.model({
+              stream: (request, gates, signal) => options.models.for(request.model).stream(request, gates, signal),
+            }),
+            tools: spans.tools(
+              options.tools.forRun(snapshot.config, {
+                list: () => hosts.tools(snapshot.principal),
+                execute: (invocation, signal) => hosts.executeTool(invocation, signal),
+              }),
+            ),
+            gateVersionOf: (tool) => hosts.gateVersionOf(tool, snapshot.principal),
+            drainRequested: () => draining,
+            approvalTtlMs: options.approvalTtlMs,
+            report: (error, where) =>
+              logger.warn({ err: error, runId, attempt: snapshot.attempt, where }, 'a run met a failure'),
+            lease: options.lease,
+            onTurn: (turn, phase) => spans.onTurn(turn, phase),
+          },
+          snapshot,
+          run,
+        );
+        spans.end();
+        span.setAttribute(ATTRIBUTES.outcome, execution.kind);
+        account(logger, runId, snapshot.attempt, execution, performance.now() - started);
+      },
+    );
+  };
+
+  // Any number of rings is harmless: while the lease of a run lives, another ring finds nothing to do.
+  const onRing = async (runId: string, trace: TraceContext): Promise<void> => {
+    if (draining) return;
+    const run = new AbortController();
+    const executing = execute(runId, trace, run);
+    const entry = { runId, run, done: executing.catch(() => undefined) };
+    active.add(entry);
+    try {
+      await executing;
+    } finally {
+      active.delete(entry);
+    }
+  };
+
+  const endCancels = await runs.bus.subscribeCancels(({ runId }) => {
+    for (const entry of active) if (entry.runId === runId) entry.run.abort(new RunStopped('cancel'));
+  });
+  let taking = hosts.readiness().ready;
+  if (!taking) logger.warn({ reason: hosts.readiness().reason }, 'no runs are taken until the plugins can be asked');
+  const worker: DoorbellWorker = await createDoorbellWorker(options.queueUrl, {
+    concurrency: options.concurrency,
+    onRing,
+    report: options.report,
+    paused: !taking,
+  });
+  const follow = ({ ready, reason }: { readonly ready: boolean; readonly reason: string }) => {
+    if (draining || ready === taking) return;
+    taking = ready;
+    if (ready) worker.resume();
+    else worker.pause();
+    logger.info({ ready, reason }, ready ? 'runs are taken' : 'no runs are taken until the plugins can be asked');
+  };
+  const endReadiness = hosts.onReadyChange(follow);
+  // What changed while the worker was being made.
+  follow(hosts.readiness());
+
+  let drained: Promise<void> | undefined;
+  const drain = async (timeoutMs: number): Promise<void> => {
+    draining = true;
+    taking = false;
+    worker.stop();
+    endReadiness();
+    const idle = () => Promise.all([...active].map(({ done }) => done));
+    await settledWithin(idle(), timeoutMs);
+    for (const { run } of active) run.abort(new RunStopped('drain'));
+    await idle();
+    endCancels();
+    await worker.close();
+  };
+  return {
+    get active() {
+      return active.size;
+    },
+    get taking() {
+      return taking;
+    },
+    drain(timeoutMs) {
+      drained ??= drain(timeoutMs);
+      return drained;
+    },
+    close() {
+      drained ??= drain(0);
+      return drained;
+    },
+  };
+}
+
+/** A bus that remembers what was published through it. */
+function collecting(bus: LiveBus, into: LedgerEvent[]): LiveBus {
+  return listenedBus(bus, (push) => into.push(...(push.events ?? [])));
+}
+
+function account(logger: Logger, runId: string, attempt: number, execution: Execution, durationMs: number): void {
+  if (execution.kind === 'lost') {
+    metrics.leaseLosses.add(1, {});
+    logger.warn({ err: execution.error, runId, attempt }, 'the run was left to its next lease');
+    return;
+  }
+  const end = execution.kind === 'ended' ? execution.left.end : undefined;
+  if (end !== undefined) metrics.runDuration.record(durationMs, { status: end.status });
+  logger.info(
+    { runId, attempt, left: execution.kind, ...(end === undefined ? {} : end), durationMs: Math.round(durationMs) },
+    'run left',
+  );
+}
+
+async function settledWithin(promise: Promise<unknown>, ms: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, ms);
+  });
+  await Promise.race([promise, over]);
+  clearTimeout(timer);
+}

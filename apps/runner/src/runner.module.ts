@@ -1,0 +1,148 @@
+import type { LiveBus } from '@codedock/domain';
+import type { Hooks } from '@codedock/hooks';
+import { type Models, openModels } from '@codedock/models';
+import type { Logger, Shutdown } from '@codedock/platform';
+import type { PluginHosts } from '@codedock/plugin-bridge';
+import { createDoorbell, createLiveBus, type DoorbellConnection, type QueueReporter } from '@codedock/queue';
+import type { RunPorts } from '@codedock/runs';
+import { openStore, type Store } from '@codedock/store';
+import { type DynamicModule, Module, type Provider } from '@nestjs/common';
+import { sha256, systemClock, uuids } from './adapters.js';
+import type { RunnerConfig } from './config.js';
+import { type RunConsumer, startRunConsumer } from './consumer/run-consumer.js';
+import { openPluginHosts } from './plugins/open-plugin-hosts.js';
+import { queueReporter } from './queue-reporter.js';
+import { type LocalTool, openToolRegistry, type ToolRegistry } from './tools/tool-registry.js';
+
+/** What a runner is made of. */
+export interface RunnerOptions {
+  readonly config: RunnerConfig;
+  readonly logger: Logger;
+  /** What is opened registers how it is closed: last opened, first closed. */
+  readonly shutdown: Shutdown;
+  /** Hooks of this process, asked before the plugins. */
+  readonly hooks?: Hooks;
+  /** Tools of this process beside the built-in ones; a profile offers them by name. */
+  readonly tools?: readonly LocalTool[];
+}
+
+const REPORT = Symbol('QueueReporter');
+const STORE = Symbol('Store');
+const DOORBELL = Symbol('Doorbell');
+const BUS = Symbol('LiveBus');
+const HOSTS = Symbol('PluginHosts');
+const MODELS = Symbol('Models');
+const TOOLS = Symbol('ToolRegistry');
+
+/** Injection token of the {@link RunConsumer}. */
+export const CONSUMER = Symbol('RunConsumer');
+/** Injection token of the store. */
+export { STORE };
+
+const PUBLIC_PROVIDER = 'https://api.openai.com/v1';
+
+@Module({})
+class RunnerModule {}
+
+/** Wires the parts of a runner. Providers open their connections in the order of their needs. */
+export function runnerModule(options: RunnerOptions): DynamicModule {
+  const { config, logger, shutdown } = options;
+  const closing = <T extends { close(): Promise<unknown> }>(name: string, opened: T): T => {
+    shutdown.register(name, async () => void (await opened.close()));
+    return opened;
+  };
+  const providers: Provider[] = [
+    { provide: REPORT, useFactory: () => queueReporter(logger) },
+    {
+      provide: STORE,
+      useFactory: async () =>
+        closing(
+          'database',
+          await openStore({
+            url: config.databaseUrl.reveal(),
+            directUrl: config.databaseDirectUrl.reveal(),
+            maxConnections: config.databasePoolSize,
+            onConnectionError: (error) => logger.warn({ err: error }, 'a connection to the database broke'),
+          }),
+        ),
+    },
+    {
+      provide: DOORBELL,
+      inject: [REPORT, STORE],
+      useFactory: async (report: QueueReporter) =>
+        closing('doorbell', await createDoorbell(config.queueUrl.reveal(), { report })),
+    },
+    {
+      provide: BUS,
+      inject: [REPORT, DOORBELL],
+      useFactory: async (report: QueueReporter) =>
+        closing(
+          'live bus',
+          await createLiveBus({
+            queueUrl: config.queueUrl.reveal(),
+            directUrl: config.databaseDirectUrl.reveal(),
+            report,
+          }),
+        ),
+    },
+    {
+      provide: HOSTS,
+      inject: [STORE],
+      useFactory: (store: Store) => closing('plugin-hosts', openPluginHosts(config, store, logger)),
+    },
+    { provide: MODELS, useFactory: () => closing('models', modelsOf(config, logger)) },
+    {
+      provide: TOOLS,
+      inject: [STORE],
+      useFactory: (store: Store) =>
+        openToolRegistry({ digest: sha256, memory: store.memory, ...(options.tools && { extra: options.tools }) }),
+    },
+    {
+      provide: CONSUMER,
+      inject: [STORE, DOORBELL, BUS, HOSTS, MODELS, TOOLS, REPORT],
+      useFactory: async (
+        store: Store,
+        doorbell: DoorbellConnection,
+        bus: LiveBus,
+        hosts: PluginHosts,
+        models: Models,
+        tools: ToolRegistry,
+        report: QueueReporter,
+      ): Promise<RunConsumer> => {
+        const consumer = await startRunConsumer({
+          queueUrl: config.queueUrl.reveal(),
+          concurrency: config.runnerConcurrency,
+          lease: { ttlMs: config.leaseTtlMs, heartbeatMs: config.leaseHeartbeatMs },
+          approvalTtlMs: config.approvalTtlMs,
+          runs: { store, doorbell, bus, clock: systemClock, ids: uuids, report: reporterOf(logger) },
+          hooks: options.hooks ?? {},
+          hosts,
+          models,
+          tools,
+          logger,
+          report,
+        });
+        shutdown.register('runs', () => consumer.drain(config.runnerDrainTimeoutMs));
+        return consumer;
+      },
+    },
+  ];
+  return { module: RunnerModule, providers };
+}
+
+function modelsOf(config: RunnerConfig, logger: Logger): Models {
+  const configured = config.openaiApiKey !== undefined || config.openaiBaseUrl.replace(/\/$/, '') !== PUBLIC_PROVIDER;
+  if (!configured) return openModels({});
+  return openModels({
+    openai: {
+      baseUrl: config.openaiBaseUrl,
+      allowPrivateNetwork: config.providerAllowPrivate,
+      onRefusedHeaders: (refused) => logger.warn({ refused }, 'headers of a hook were refused'),
+      ...(config.openaiApiKey === undefined ? {} : { apiKey: config.openaiApiKey.reveal() }),
+    },
+  });
+}
+
+function reporterOf(logger: Logger): RunPorts['report'] {
+  return ({ kind, runId, error }) => logger.warn({ kind, runId, err: error }, 'made good later by the reconciler');
+}
