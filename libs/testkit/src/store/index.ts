@@ -1,0 +1,1 @@
+export { openTestStore, TEST_CONFIG, TestTenant, testEvent, testRecord, testTenant } from './store-fixture.js';
