@@ -78,12 +78,7 @@ async function applyMigrations(url: string): Promise<void> {
     return;
   }
   // Loaded only here: files without a database need no generated client.
-  const store: unknown = await import('@codedock/store');
-  const { migrate } = store as { migrate?: (request: { url: string; dir: string }) => Promise<unknown> };
-  if (!migrate) {
-    console.warn(`${dir} exists, but @codedock/store exports no migrate(): test databases are empty.`);
-    return;
-  }
+  const { migrate } = await import('@codedock/store');
   await migrate({ url, dir });
 }
 

@@ -30,6 +30,20 @@ test('every database is its own, and gone after drop even with a client connecte
   expect(names.map(({ datname }) => datname)).not.toContain(one.name);
 });
 
+test('a database is migrated, and its owner is no superuser', async () => {
+  const database = await createTestDatabase();
+  try {
+    const migrations = await query(database.url, 'SELECT finished_at FROM _prisma_migrations');
+    expect(migrations.length).toBeGreaterThan(0);
+    expect(migrations.every(({ finished_at }) => finished_at !== null)).toBe(true);
+    expect(await query(database.url, 'SELECT usesuper FROM pg_user WHERE usename = current_user')).toEqual(
+      process.env['TEST_DATABASE_URL'] ? expect.anything() : [{ usesuper: false }],
+    );
+  } finally {
+    await database.drop();
+  }
+});
+
 describeWithRedis('with Redis', () => {
   test('the database of this worker starts empty and evicts nothing', async () => {
     const database = await requireRedis();
