@@ -51,7 +51,7 @@ export interface ChainView {
   readonly tools: ReadonlyMap<string, ViewTool>;
   /** Ledger events that a plugin subscribes to. */
   readonly events: ReadonlySet<string>;
-  /** False: the host has not read its desired state yet, so that what it does not list means nothing. */
+  /** False: the host itself is not ready (desired state unread, draining), so that what it does not list means nothing. */
   readonly complete: boolean;
 }
 
@@ -83,7 +83,7 @@ export function compileSnapshot(snapshot: gate.Snapshot): ChainView {
     missing,
     tools: compileTools(snapshot.tools),
     events: new Set(snapshot.events.filter(({ plugins }) => plugins.length > 0).map(({ event }) => event)),
-    complete: snapshot.ready || ports.size > 0 || missing.length > 0,
+    complete: snapshot.ready || missing.length > 0,
   };
 }
 

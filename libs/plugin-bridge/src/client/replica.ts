@@ -101,13 +101,23 @@ export class Replica {
       stream.on('data', (snapshot: gate.Snapshot) => {
         if (over || this.stop.signal.aborted) return;
         received = true;
-        this.watching = true;
-        this.view = compileSnapshot(snapshot);
-        this.options.onChange();
+        this.accept(compileSnapshot(snapshot));
       });
       stream.on('error', end);
       stream.on('end', () => end());
     });
+  }
+
+  private accept(view: ChainView): void {
+    // A host that drains or starts anew knows nothing: what it said last serves on, as if the Watch had broken.
+    if (!view.complete && this.view?.complete === true) {
+      if (this.watching) this.brokenAt = this.options.clock.now();
+      this.watching = false;
+    } else {
+      this.watching = true;
+      this.view = view;
+    }
+    this.options.onChange();
   }
 
   private broke(error: ServiceError | undefined): void {
