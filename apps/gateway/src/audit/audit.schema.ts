@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import { id, instant, page } from '../http/shapes.js';
 
+const recordId = z.string().regex(/^\d{1,18}$/);
+
 export const hookRecord = z
   .object({
-    id,
+    id: recordId,
     gate: z.string(),
     port: z.string().optional().describe('Name in the plugin protocol.'),
     hook: z.string().describe('The plugin, the in-process hook, or `host` when nobody could be asked.'),
@@ -25,10 +27,13 @@ export const hookRecord = z
   .meta({ id: 'HookRecord' });
 
 export const auditPage = z
-  .object({ items: z.array(hookRecord), nextCursor: id.nullable().describe('Null on the last page.') })
+  .object({ items: z.array(hookRecord), nextCursor: recordId.nullable().describe('Null on the last page.') })
   .meta({ id: 'HookRecordPage' });
 
-export const listRecords = z.strictObject(page);
+export const listRecords = z.strictObject({
+  ...page,
+  cursor: recordId.optional().describe('`nextCursor` of the former page.'),
+});
 export type ListRecords = z.infer<typeof listRecords>;
 
 export const runTrace = z

@@ -1,4 +1,4 @@
-import { AppError, type ErrorDetail, isId } from '@codedock/domain';
+import { AppError, type ErrorDetail, isId, isWellFormed } from '@codedock/domain';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { hygieneFault, pointerToken } from './hygiene.js';
@@ -20,14 +20,17 @@ export function validateRequests(server: FastifyInstance): void {
     // The parsed query has no prototype; strict schemas read plain objects.
     const query = { ...(request.query as object) };
     request.query = checked(spec.query ?? nothing, clean(query), 'query');
-    if (request.method !== 'GET') request.body = checked(spec.body ?? nothing, request.body ?? {}, 'body');
+    if (request.method === 'GET') return;
+    request.body = checked(spec.body ?? nothing, request.body === undefined ? {} : request.body, 'body');
   });
 }
 
-/** Every path parameter named `…Id` is an id of this product, or nothing can be there. */
+/** Every path parameter named `…Id` is an id of this product, every other one a well-formed name, or nothing can be there. */
 function requireIds(params: unknown): void {
   for (const [name, value] of Object.entries(params ?? {})) {
-    if (name.endsWith('Id') && !(typeof value === 'string' && isId(value))) throw notFound(name.slice(0, -2));
+    const text = String(value);
+    if (name.endsWith('Id') && !isId(text)) throw notFound(name.slice(0, -2));
+    if (!isWellFormed(text)) throw notFound('thing', 'name');
   }
 }
 
