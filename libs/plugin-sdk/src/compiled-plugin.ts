@@ -21,8 +21,31 @@ export interface CompiledPlugin {
   readonly manifest: plugin.Manifest;
 }
 
+// A handler under a misspelt name would never be asked, and a policy that is never asked looks like one that agrees.
+const members: Readonly<Record<keyof PluginDefinition, true>> = {
+  name: true,
+  version: true,
+  policyVersion: true,
+  subscriptions: true,
+  capabilities: true,
+  portFailurePolicy: true,
+  maxPayloadBytes: true,
+  bootstrap: true,
+  onAgentInput: true,
+  onAgentPreStep: true,
+  onAgentRequest: true,
+  onLlmStream: true,
+  onToolPreExecute: true,
+  onToolPostExecute: true,
+  onLedgerNotify: true,
+  tools: true,
+};
+
 /** Reads a definition. @throws TypeError saying what in it contradicts itself. */
 export function compilePlugin(definition: PluginDefinition): CompiledPlugin {
+  for (const member of Object.keys(definition)) {
+    if (!Object.hasOwn(members, member)) throw new TypeError(`a plugin has no member "${member}"; correct its name`);
+  }
   for (const member of ['name', 'version'] as const) {
     if (typeof definition[member] !== 'string' || definition[member] === '') {
       throw new TypeError(`a plugin needs a ${member}`);

@@ -51,6 +51,6 @@ export interface PluginDefinition {
 }
 
 /** Types a plugin that lives in another file than the call of `serve`. */
-export function definePlugin<D extends PluginDefinition>(definition: D): D {
+export function definePlugin(definition: PluginDefinition): PluginDefinition {
   return definition;
 }

@@ -1,4 +1,4 @@
-import { Answer, overlay } from './answer.js';
+import { Answer, overlayTexts } from './answer.js';
 import { readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -28,7 +28,10 @@ export class AgentInput extends PortInput {
   /** Goes on, with the changes if there are any. */
   reply(changes: AgentInputChanges = {}): Reply {
     const { content, mode } = changes;
-    return new Answer({ type: '', change: (sent) => overlay(sent, { content, mode: mode === '' ? undefined : mode }) });
+    return new Answer({
+      type: '',
+      change: (sent) => overlayTexts(sent, { content, mode: mode === '' ? undefined : mode }),
+    });
   }
 
   /** The plugin has dealt with the message: the caller gets 200 and no run is made. */

@@ -1,4 +1,4 @@
-import { Answer, overlay } from './answer.js';
+import { Answer, overlayTexts } from './answer.js';
 import { type Message, readMessages, readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -27,7 +27,7 @@ export class AgentPreStep extends PortInput {
   reply(changes: AgentPreStepChanges = {}): Reply {
     return new Answer({
       type: '',
-      change: (sent) => overlay(sent, { system_prompt: changes.systemPrompt, hidden: changes.hidden }),
+      change: (sent) => overlayTexts(sent, { system_prompt: changes.systemPrompt, hidden: changes.hidden }),
     });
   }
 

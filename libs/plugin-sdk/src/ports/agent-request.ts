@@ -1,4 +1,4 @@
-import { Answer, overlay } from './answer.js';
+import { Answer, overlayTexts } from './answer.js';
 import { type Message, readMessages, readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -25,7 +25,7 @@ export class AgentRequest extends PortInput {
   reply(changes: AgentRequestChanges = {}): Answer<'agent/request'> {
     return new Answer({
       type: '',
-      change: (sent) => overlay(sent, { system_prompt: changes.systemPrompt, messages: changes.messages }),
+      change: (sent) => overlayTexts(sent, { system_prompt: changes.systemPrompt, messages: changes.messages }),
     });
   }
 }

@@ -33,3 +33,12 @@ export function overlay(sent: JsonObject, members: Readonly<Record<string, unkno
   );
   return changed.length === 0 ? undefined : { ...sent, ...(Object.fromEntries(changed) as JsonObject) };
 }
+
+/** As `overlay`, for texts and lists that hosts leave out when they are empty: empty and absent are the same. */
+export function overlayTexts(
+  sent: JsonObject,
+  members: Readonly<Record<string, string | readonly unknown[] | undefined>>,
+): JsonObject | undefined {
+  const told = Object.entries(members).filter(([name, value]) => value?.length !== 0 || name in sent);
+  return overlay(sent, Object.fromEntries(told));
+}
