@@ -74,7 +74,7 @@ export async function confirmCall(dispatch: Dispatch, call: ToolCall): Promise<C
 
 /** Fails a call before its execution, in the host's name. */
 export function fail(dispatch: Dispatch, call: ToolCall, problem: string): CallStanding {
-  return settle(dispatch, call, { state: 'failed', result: failedResult(problem), source: 'host', by: 'host' });
+  return settle(dispatch, call, { state: 'failed', result: failedResult(problem), source: 'host' });
 }
 
 /** Asks `beforeToolCall`. Arguments it changed are checked once more. An abort, or a hook that broke, leaves the loop. */

@@ -8,7 +8,6 @@ import type {
   ToolExecution,
   ToolInvocation,
   ToolResult,
-  Turn,
   Usage,
 } from '@codedock/domain';
 import type { Abort, Proceed, Skip, Stop } from './gates.js';
@@ -17,7 +16,7 @@ import type { Abort, Proceed, Skip, Stop } from './gates.js';
 export interface ExtensionState {
   readonly run: LoopView['run'];
   /** Absent before the first turn and between turns. */
-  readonly turn?: Turn;
+  readonly turn?: NonNullable<LoopView['turn']>;
   readonly iteration: number;
   readonly messages: readonly Message[];
   readonly usage: Usage;

@@ -4,7 +4,6 @@ import type { Message } from '../message.js';
 import type { Principal } from '../principal.js';
 import type { ScratchpadPatch } from '../scratchpad.js';
 import type { Usage } from '../usage.js';
-import type { Turn } from './ledger.js';
 
 /** Where in the product a gate or notification stands. */
 export interface GateSite {
@@ -28,7 +27,7 @@ export interface LoopView {
     readonly attempt: number;
   };
   /** Absent before the first turn and between turns. */
-  readonly turn?: Turn;
+  readonly turn?: { readonly id: string; readonly iteration: number };
   /** The current or coming turn's number; 0 before the first. */
   readonly iteration: number;
   readonly messages: readonly Message[];
