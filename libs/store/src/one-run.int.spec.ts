@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type LedgerEvent, type Message, runEnd, toolMessageOf } from '@codedock/domain';
-import { createTestDatabase, openTestStore, type TestTenant, testEvent, testRecord, testTenant } from '@codedock/testkit';
+import { createTestStore, type TestTenant, testEvent, testRecord, testTenant } from '@codedock/testkit';
 import type { Store } from './contract.js';
 
 describe('a run from its acceptance to its end', () => {
@@ -9,13 +9,8 @@ describe('a run from its acceptance to its end', () => {
   let close: () => Promise<void>;
 
   beforeAll(async () => {
-    const database = await createTestDatabase();
-    store = await openTestStore(database.url);
+    ({ store, close } = await createTestStore());
     tenant = await testTenant(store);
-    close = async () => {
-      await store.close();
-      await database.drop();
-    };
   });
   afterAll(() => close());
 
@@ -47,10 +42,7 @@ describe('a run from its acceptance to its end', () => {
       ...(
         await store.ledger.append({
           ...base,
-          events: [
-            testEvent('run.started', {}),
-            testEvent('turn.started', { iteration: 1, tools: ['ping'] }, turn.id),
-          ],
+          events: [testEvent('run.started', {}), testEvent('turn.started', { iteration: 1, tools: ['ping'] }, turn.id)],
           changes: {
             run: { start: { systemPrompt: 'final', hidden: [] }, turns: 1 },
             turns: [{ ...turn, status: 'open', tools: ['ping'] }],

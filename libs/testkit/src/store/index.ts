@@ -1,1 +1,10 @@
-export { openTestStore, TEST_CONFIG, TestTenant, testEvent, testRecord, testTenant } from './store-fixture.js';
+export {
+  createTestStore,
+  TEST_CONFIG,
+  TEST_SEAL,
+  type TestRun,
+  TestTenant,
+  testEvent,
+  testRecord,
+  testTenant,
+} from './store-fixture.js';

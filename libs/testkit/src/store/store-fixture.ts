@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import {
+  type EffectClass,
   type HookRecord,
   type Message,
   type NewLedgerEvent,
@@ -10,6 +11,7 @@ import {
   runEnd,
 } from '@codedock/domain';
 import { type AcceptedRun, type AcceptRun, type AppendBatch, type Left, openStore, type Store } from '@codedock/store';
+import { createTestDatabase } from '../services/index.js';
 
 /** A configuration that asks nothing of anybody. */
 export const TEST_CONFIG: RunConfig = {
@@ -24,6 +26,14 @@ export const TEST_CONFIG: RunConfig = {
   retry: { maxAttempts: 2, baseDelayMs: 10, maxDelayMs: 20 },
   holdDeltas: false,
 };
+
+/** The seal under which the calls of `turnWithCalls` were gated. */
+export const TEST_SEAL = { digest: 'digest', gateVersion: 'version' } as const;
+
+export interface TestRun {
+  readonly runId: string;
+  readonly sessionId: string;
+}
 
 /** An audit line as a plugin's answer leaves it. */
 export function testRecord(overrides: Partial<HookRecord> = {}): HookRecord {
@@ -105,11 +115,80 @@ export class TestTenant {
     };
   }
 
-  end(
-    run: { readonly runId: string; readonly sessionId: string },
+  /** A turn with gated calls, as a model's reply and its gate leave it. */
+  async turnWithCalls(
+    run: TestRun,
     token: number,
-    end: RunEnd = runEnd('completed'),
+    count: number,
+    effect: EffectClass = 'effectful',
+  ): Promise<{ readonly turnId: string; readonly callIds: readonly string[] }> {
+    const turnId = randomUUID();
+    const callIds = Array.from({ length: count }, () => randomUUID());
+    await this.store.ledger.append({
+      tenantId: this.tenantId,
+      sessionId: run.sessionId,
+      run: { runId: run.runId, token },
+      events: [testEvent('turn.started', { iteration: 1, tools: ['ping'] }, turnId)],
+      changes: {
+        turns: [{ id: turnId, iteration: 1, status: 'replied', tools: ['ping'] }],
+        calls: callIds.map((id, index) => ({
+          id,
+          turnId,
+          index,
+          state: 'proposed',
+          name: 'ping',
+          arguments: { index },
+          effect,
+          gated: { ...TEST_SEAL, decision: 'ask', reasons: [] },
+        })),
+      },
+    });
+    return { turnId, callIds };
+  }
+
+  /** Parks a run for approval of these calls. */
+  park(
+    run: TestRun,
+    token: number,
+    turn: { readonly turnId: string; readonly callIds: readonly string[] },
+    approvalId: string = randomUUID(),
+    expiresAt = new Date(Date.now() + 3_600_000),
   ): Promise<Left> {
+    return this.store.runs.leave({
+      tenantId: this.tenantId,
+      sessionId: run.sessionId,
+      run: { runId: run.runId, token },
+      events: [],
+      to: {
+        kind: 'waiting_approval',
+        approval: {
+          id: approvalId,
+          turnId: turn.turnId,
+          expiresAt: expiresAt.toISOString(),
+          calls: turn.callIds.map((callId, index) => ({
+            callId,
+            tool: 'ping',
+            arguments: { index },
+            ...TEST_SEAL,
+            reasons: [{ by: 'tool', reason: 'asks' }],
+          })),
+        },
+      },
+    });
+  }
+
+  /** One decision for all the given calls, by a key that did not create the run. */
+  decide(approvalId: string, callIds: readonly string[], decision: 'approve' | 'deny' = 'approve') {
+    return this.store.approvals.decide({
+      tenantId: this.tenantId,
+      approvalId,
+      actor: { id: 'approver', name: 'approver' },
+      decisions: callIds.map((callId) => ({ callId, decision })),
+      eventIds: { decided: randomUUID(), stateChanged: randomUUID() },
+    });
+  }
+
+  end(run: TestRun, token: number, end: RunEnd = runEnd('completed')): Promise<Left> {
     return this.store.runs.leave({
       tenantId: this.tenantId,
       sessionId: run.sessionId,
@@ -129,9 +208,20 @@ export function testEvent<T extends NewLedgerEvent['type']>(
   return { eventId: randomUUID(), type, payload, ...(turnId === undefined ? {} : { turnId }) } as NewLedgerEvent;
 }
 
-/** Opens a store on a migrated database. Close it before the database is dropped. */
-export function openTestStore(url: string, maxConnections = 20): Promise<Store> {
-  return openStore({ url, maxConnections });
+/** A store on a database of its own. `close` in `afterAll`. */
+export async function createTestStore(
+  maxConnections = 20,
+): Promise<{ readonly store: Store; readonly url: string; close(): Promise<void> }> {
+  const database = await createTestDatabase();
+  const store = await openStore({ url: database.url, maxConnections });
+  return {
+    store,
+    url: database.url,
+    close: async () => {
+      await store.close();
+      await database.drop();
+    },
+  };
 }
 
 /** A new tenant, without a cap unless one is given. */
