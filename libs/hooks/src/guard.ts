@@ -48,6 +48,9 @@ export function guard<G extends RemoteGateName>(gate: G, hook: GateHook<G>, opti
   };
 }
 
+// One for all: capturing a stack per gate would cost more than the rest of the guard.
+const GATE_OVER = new DOMException('the gate is over', 'AbortError');
+
 const STOPPED: CouldNotAsk = {
   kind: 'could_not_ask',
   code: 'gate_unavailable',
@@ -83,7 +86,7 @@ async function answerWithin<G extends RemoteGateName>(
   );
   const stopped = bounded.stopped.then((): Answer<G> => ({ kind: 'stopped' }));
   const answer = await Promise.race([asked, stopped, late]);
-  timer.abort();
+  timer.abort(GATE_OVER);
   return answer;
 }
 

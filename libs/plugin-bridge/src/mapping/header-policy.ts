@@ -8,7 +8,18 @@ const CREDENTIALS: ReadonlySet<string> = new Set([
   'api-key',
   'x-api-key',
 ]);
-const TRANSPORT: ReadonlySet<string> = new Set(['content-length', 'host', 'transfer-encoding', 'connection']);
+const TRANSPORT: ReadonlySet<string> = new Set([
+  'connection',
+  'content-length',
+  'expect',
+  'host',
+  'keep-alive',
+  'proxy-connection',
+  'te',
+  'trailer',
+  'transfer-encoding',
+  'upgrade',
+]);
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is refused.
 const BREAKS_HEADER = /[\r\n\u0000]/;
