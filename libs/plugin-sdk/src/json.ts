@@ -25,3 +25,24 @@ export function readValue(bytes: Uint8Array, what: string): JsonValue {
     throw new TypeError(`${what} is no JSON (${(error as Error).message})`);
   }
 }
+
+/** Whether two values are the same JSON: order of members aside, members that are undefined left out. */
+export function jsonEqual(a: unknown, b: unknown): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    return (
+      Array.isArray(a) &&
+      Array.isArray(b) &&
+      a.length === b.length &&
+      a.every((item, index) => jsonEqual(item, b[index]))
+    );
+  }
+  const right = b as Record<string, unknown>;
+  const names = (value: object) => Object.entries(value).filter(([, member]) => member !== undefined);
+  const left = names(a);
+  return (
+    left.length === names(b).length &&
+    left.every(([name, member]) => Object.hasOwn(right, name) && jsonEqual(member, right[name]))
+  );
+}

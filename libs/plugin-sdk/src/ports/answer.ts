@@ -1,6 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
 import type { Port } from '@codedock/proto';
-import type { JsonObject, JsonValue } from '../json.js';
+import { type JsonObject, type JsonValue, jsonEqual } from '../json.js';
 
 /** Changes a freshly decoded payload; undefined = nothing differs by value. */
 export type PayloadChange = (sent: JsonObject) => JsonObject | undefined;
@@ -29,7 +28,7 @@ export class Answer<P extends Port = Port> {
 /** Members that differ from those sent are laid over them; undefined when none does. */
 export function overlay(sent: JsonObject, members: Readonly<Record<string, unknown>>): JsonObject | undefined {
   const changed = Object.entries(members).filter(
-    ([name, value]) => value !== undefined && !isDeepStrictEqual(value, sent[name]),
+    ([name, value]) => value !== undefined && !jsonEqual(value, sent[name]),
   );
   return changed.length === 0 ? undefined : { ...sent, ...(Object.fromEntries(changed) as JsonObject) };
 }

@@ -1,5 +1,4 @@
-import { isDeepStrictEqual } from 'node:util';
-import { isJsonObject, type JsonObject, type JsonValue } from '../json.js';
+import { isJsonObject, type JsonObject, type JsonValue, jsonEqual } from '../json.js';
 import { Answer } from './answer.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -35,7 +34,7 @@ export class LlmStream extends PortInput {
 function changedMembers(sent: JsonObject, { headers, body }: LlmStreamChanges): JsonObject | undefined {
   const sentHeaders = isJsonObject(sent['headers']) ? sent['headers'] : {};
   const newHeaders = Object.entries(headers ?? {}).filter(([name, value]) => sentHeaders[name.toLowerCase()] !== value);
-  const newBody = body !== undefined && !isDeepStrictEqual(body, sent['body']);
+  const newBody = body !== undefined && !jsonEqual(body, sent['body']);
   if (newHeaders.length === 0 && !newBody) return undefined;
   return {
     ...(newHeaders.length === 0 ? {} : { headers: { ...sentHeaders, ...lowerCased(newHeaders) } }),

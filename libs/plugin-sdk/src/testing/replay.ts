@@ -1,4 +1,5 @@
-import { isDeepStrictEqual } from 'node:util';
+import { jsonEqual } from '../json.js';
+
 import type { PluginDefinition } from '../plugin-definition.js';
 import { type Decision, decide } from './decide.js';
 import { type EnvelopeJson, toEnvelope } from './envelope-json.js';
@@ -55,7 +56,7 @@ function agreement({ question, answer }: Recorded, decision: Decision): { agrees
   const then = decide(toEnvelope(question), toEnvelope(answer));
   const same =
     then.decision === decision.decision &&
-    isDeepStrictEqual(then.payload, decision.payload) &&
-    isDeepStrictEqual(then.skipResult, decision.skipResult);
+    jsonEqual(then.payload, decision.payload) &&
+    jsonEqual(then.skipResult, decision.skipResult);
   return { agrees: same };
 }
