@@ -193,7 +193,8 @@ export class PluginSet {
     const events = new Map<string, Extract<Entry, { kind: 'session' }>[]>();
     for (const entry of this.sessions()) {
       const { session } = entry;
-      if (!takesPart(session)) continue;
+      // Out at once, not when its process has ended: the first snapshot of a new epoch must show the chain of that epoch.
+      if (this.disabled.has(entry.name) || !takesPart(session)) continue;
       for (const subscription of session.manifest?.subscriptions ?? []) {
         if (!isPort(subscription)) events.set(subscription, [...(events.get(subscription) ?? []), entry]);
         else {

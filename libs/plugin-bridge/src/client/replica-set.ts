@@ -192,7 +192,10 @@ export class ReplicaSet {
     this.everServed = true;
     const standing = servingStanding(counting, memory);
     // A chain that lacks a required plugin would be remembered as laxer than it is.
-    if (counting.every((view) => view.missing.length === 0)) memory.remember(this.epoch, mergedPorts(counting));
+    if (counting.every((view) => view.missing.length === 0)) {
+      // Under the epoch of the snapshots: one that was only heard of must not be filled with the chain before it.
+      memory.remember(Math.max(...counting.map((view) => view.epoch)), mergedPorts(counting));
+    }
     return standing;
   }
 
