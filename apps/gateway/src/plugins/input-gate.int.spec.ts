@@ -248,7 +248,7 @@ describe('an administrator', () => {
     expect((await get('/v1/plugins')).body.items).toMatchObject([{ name: 'policy', disabled: true }]);
     const back = await post('/v1/plugins/policy/enable', {});
     expect(back.body.epoch).toBeGreaterThan(out.body.epoch);
-    await eventually(async () => (await get('/v1/plugins/explain')).body.ports.length === 1);
+    await eventually(async () => (await get('/v1/plugins/explain')).body.ports[0]?.subscribers[0]?.ready === true);
     expect((await post(`/v1/sessions/${await newSession()}/runs`, { content: 'block this' })).status).toBe(403);
   });
 
