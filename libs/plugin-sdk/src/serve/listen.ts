@@ -36,6 +36,8 @@ export interface Listening {
   readonly handshake: string;
   /** Drops every connection and removes the socket. */
   close(): void;
+  /** Only removes the socket: a process that ends drops its connections, and its calls then fail as such. */
+  removeSocket(): void;
 }
 
 /**
@@ -71,6 +73,7 @@ export async function listen(options: ListenOptions): Promise<Listening> {
       server.forceShutdown();
       socket.remove();
     },
+    removeSocket: () => socket.remove(),
   };
 }
 

@@ -76,7 +76,7 @@ async function run(
     },
     onHostLost: () => watch.connectionLost(),
   });
-  process.on('exit', () => listening.close());
+  process.on('exit', () => listening.removeSocket());
   writeHandshake(`${listening.handshake}\n`);
 }
 

@@ -24,7 +24,7 @@ export interface TestTool {
    * After the effect: `answer` (default), `fail` (a failed result), `hang` until cancelled or for ever, `crash` (SIGKILL to
    * itself), `crash-once` (only if the effect file holds no earlier effect of the call).
    */
-  readonly then?: 'answer' | 'fail' | 'hang' | 'crash' | 'crash-once';
+  readonly outcome?: 'answer' | 'fail' | 'hang' | 'crash' | 'crash-once';
   /** Milliseconds between effect and answer. */
   readonly delayMs?: number;
   /** Default `{ok: true, args}`. */

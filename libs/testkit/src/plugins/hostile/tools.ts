@@ -14,11 +14,12 @@ export function testTool(spec: TestTool): Tool {
     ...(spec.timeoutMs === undefined ? {} : { timeoutMs: spec.timeoutMs }),
     async execute(args: JsonObject, call: ToolExecution): Promise<JsonValue> {
       const hadEffect = leaveTrace(spec, args, call);
-      if (spec.then === 'crash' || (spec.then === 'crash-once' && !hadEffect)) process.kill(process.pid, 'SIGKILL');
-      if (spec.then === 'hang')
+      if (spec.outcome === 'crash' || (spec.outcome === 'crash-once' && !hadEffect))
+        process.kill(process.pid, 'SIGKILL');
+      if (spec.outcome === 'hang')
         await new Promise((_, reject) => call.signal.addEventListener('abort', () => reject(new Error('cancelled'))));
       if (spec.delayMs !== undefined) await delay(spec.delayMs);
-      if (spec.then === 'fail') throw new Error(`${spec.name} failed as told`);
+      if (spec.outcome === 'fail') throw new Error(`${spec.name} failed as told`);
       return spec.result ?? { ok: true, args };
     },
   });
