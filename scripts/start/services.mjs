@@ -59,6 +59,7 @@ export function startServices({ folder, database, secrets, plugins }) {
       CODEDOCK_PLUGIN_DIR: plugins,
       PLUGIN_DIR: undefined,
       PLUGIN_HOST_LISTEN: `127.0.0.1:${gates}`,
+      CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN: `127.0.0.1:${hostHealth}`,
       CODEDOCK_HOST_API_URL: `127.0.0.1:${hostApi}`,
       // The plugin-host holds no credentials of database, queue or provider.
       DATABASE_URL: undefined,
@@ -73,7 +74,7 @@ export function startServices({ folder, database, secrets, plugins }) {
       CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${hostApi}`,
       CODEDOCK_PROFILES_FILE: process.env.CODEDOCK_PROFILES_FILE ?? join(root, 'examples', 'agents.yaml'),
     });
-    launch('runner', { ...shared, ...stored, CODEDOCK_HEALTH_LISTEN: `127.0.0.1:${runnerHealth}` });
+    launch('runner', { ...shared, ...stored, CODEDOCK_RUNNER_HEALTH_LISTEN: `127.0.0.1:${runnerHealth}` });
     return { url: `http://127.0.0.1:${http}`, runnerHealth: `http://127.0.0.1:${runnerHealth}` };
   })();
 

@@ -37,7 +37,7 @@ export function apiOf(url: string, key: string): Api {
         ...(payload === undefined ? {} : { 'content-type': 'application/json' }),
         ...options.headers,
       },
-      ...(payload === undefined ? {} : { body: payload as BodyInit }),
+      ...(payload === undefined ? {} : { body: payload }),
     });
     const text = await response.text();
     return {

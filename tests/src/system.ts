@@ -1,7 +1,7 @@
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import type { Scope } from '@codedock/domain';
+import { SCOPES, type Scope } from '@codedock/domain';
 import { prepareQueueSchema } from '@codedock/queue';
 import { openStore, type Store } from '@codedock/store';
 import {
@@ -40,6 +40,8 @@ export interface SystemOptions {
   readonly pluginHostEnv?: Readonly<Record<string, string>>;
   /** Start gateways and runners although the plugin-host is not there yet; start it with `startPluginHost()`. */
   readonly pluginHostLater?: boolean;
+  /** The chain is not expected to become ready: a required plugin is broken on purpose. */
+  readonly unready?: boolean;
 }
 
 /** A run as the API shows it. */
@@ -119,7 +121,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const agentsFile = path.join(folder.path, 'agents.json');
   if (options.agents) await writeFile(agentsFile, JSON.stringify({ agents: options.agents }));
   if (options.plugins) {
-    await (await import('node:fs/promises')).mkdir(pluginRoot, { mode: 0o755 });
+    await mkdir(pluginRoot, { mode: 0o755 });
     await options.plugins(pluginRoot);
   }
 
@@ -174,8 +176,10 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     const port = await freePort();
     const runner = await service(
       'runner',
-      { ...shared, ...withStore, CODEDOCK_HEALTH_LISTEN: `127.0.0.1:${port}`, ...options.runnerEnv, ...env },
-      options.pluginHostLater ? `http://127.0.0.1:${port}/healthz` : `http://127.0.0.1:${port}/readyz`,
+      { ...shared, ...withStore, CODEDOCK_RUNNER_HEALTH_LISTEN: `127.0.0.1:${port}`, ...options.runnerEnv, ...env },
+      options.pluginHostLater || options.unready
+        ? `http://127.0.0.1:${port}/healthz`
+        : `http://127.0.0.1:${port}/readyz`,
       `runner-${runners.length}`,
     );
     runners.push(runner);
@@ -183,6 +187,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   };
   const startPluginHost = async () => {
     const index = pluginHosts.length;
+    const healthPort = await freePort();
     const host = await service(
       'plugin-host',
       {
@@ -190,9 +195,10 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
         CODEDOCK_PLUGIN_DIR: pluginRoot,
         PLUGIN_HOST_LISTEN: `127.0.0.1:${hostPorts[index % hostPorts.length]}`,
         CODEDOCK_HOST_API_URL: `127.0.0.1:${hostApiPorts[0]}`,
+        CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
         ...options.pluginHostEnv,
       },
-      /plugin-host is listening/,
+      `http://127.0.0.1:${healthPort}/${options.unready ? 'healthz' : 'readyz'}`,
       `plugin-host-${index}`,
     );
     pluginHosts.push(host);
@@ -209,11 +215,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     await folder.remove();
   };
 
-  const createKey: System['createKey'] = async ({
-    tenant = 'default',
-    scopes = ['runs', 'approvals', 'admin'],
-    expiresAt,
-  } = {}) => {
+  const createKey: System['createKey'] = async ({ tenant = 'default', scopes = SCOPES, expiresAt } = {}) => {
     const key = `cdk_${randomBytes(32).toString('base64url')}`;
     const { id } = await store.tenants.ensure({ id: randomUUID(), name: tenant });
     await store.keys.create({
@@ -237,7 +239,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     const urls = gatewayPorts.map((port) => `http://127.0.0.1:${port}`);
     const url = urls[0] as string;
     const api = apiOf(url, key);
-    if (hostPorts.length > 0 && !options.pluginHostLater) {
+    if (hostPorts.length > 0 && !options.pluginHostLater && !options.unready) {
       // The gateway serves without plugins on purpose; a suite wants to begin with them in the chain.
       await eventually(async () => (await api<{ ready?: boolean }>('GET', '/v1/plugins/explain')).body.ready === true, {
         timeoutMs: 20_000,
