@@ -26,7 +26,8 @@ export function memoryStore(database: Database): MemoryStore {
     },
 
     async search({ tenantId, scope, owner }, query, limit) {
-      const contains = { contains: query, mode: 'insensitive' } as const;
+      // Prisma passes wildcards of LIKE through.
+      const contains = { contains: query.replace(/[\\%_]/g, '\\$&'), mode: 'insensitive' } as const;
       const rows = await database.plain((prisma) =>
         prisma.memory.findMany({
           where: { tenantId, scope, owner, OR: [{ name: contains }, { text: contains }] },
