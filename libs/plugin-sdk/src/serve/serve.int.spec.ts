@@ -67,15 +67,18 @@ describe('a plugin process', () => {
     expect(JSON.parse(answer.payload.toString('utf8'))).toEqual({ content: 'a!' });
     await eventually(() => expect(host.printed).toBe('raw output\n'));
     expect(process.stdout.trim().split('\n')).toHaveLength(1);
-    const lines = process.stderr
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line) as Record<string, unknown>);
-    expect(lines).toMatchObject([
-      { '@level': 'info', '@message': 'loading { a: 1 }' },
-      { '@level': 'warn', '@message': 'asked' },
-      { '@level': 'info', '@message': 'with fields', words: 2 },
-    ]);
+    const lines = () =>
+      process.stderr
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as Record<string, unknown>);
+    await eventually(() =>
+      expect(lines()).toMatchObject([
+        { '@level': 'info', '@message': 'loading { a: 1 }' },
+        { '@level': 'warn', '@message': 'asked' },
+        { '@level': 'info', '@message': 'with fields', words: 2 },
+      ]),
+    );
   });
 
   it('names the places of its sources when a handler throws', async () => {
