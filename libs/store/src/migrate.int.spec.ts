@@ -61,7 +61,7 @@ describe('migrating', () => {
     await client.query('ALTER TABLE memory ADD COLUMN drift text');
     expect(prisma(url, ...diff)).toMatchObject({ status: 2 });
     await client.query('ALTER TABLE memory DROP COLUMN drift');
-  });
+  }, 120_000);
 
   it('applies nothing twice, also when many start at once', async () => {
     const results = await Promise.all(Array.from({ length: 4 }, () => migrate({ url })));

@@ -1,3 +1,4 @@
+export { type RecordedPorts, recordedPorts } from './run-ports.js';
 export {
   createTestStore,
   TEST_CONFIG,
