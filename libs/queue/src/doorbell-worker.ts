@@ -40,7 +40,6 @@ export async function createDoorbellWorker(url: string, options: DoorbellWorkerO
   if (queueBackendOf(url) === 'redis') await requireNoEviction(url, CONNECT_TIMEOUT_MS);
   const forced = new AbortController();
   let taking = options.paused !== true;
-  let stopped = false;
 
   // Two parameters on purpose: a third makes BullMQ abort running jobs when it loses their locks.
   const answer = async (job: RunJob, token?: string): Promise<void> => {
@@ -74,29 +73,35 @@ export async function createDoorbellWorker(url: string, options: DoorbellWorkerO
   worker.run().catch(fail);
 
   let closed: Promise<void> | undefined;
+  let stopping: Promise<void> | undefined;
   const stop = () => {
-    if (stopped) return;
-    stopped = true;
+    if (stopping !== undefined) return;
     taking = false;
     // Waits for the jobs in work; what counts here is that it interrupts the wait for the next one at once.
-    worker.pause(false).catch(fail);
+    stopping = worker.pause(false).catch(fail);
+  };
+  const close = async (force: boolean): Promise<void> => {
+    // Pausing ends with a fresh connection, which closing must find; by force, it is dropped when it comes.
+    if (force) stopping?.then(() => worker.disconnect()).catch(() => undefined);
+    else await stopping;
+    await worker.close(force).catch(fail);
   };
   return {
     stop,
     pause() {
-      if (stopped || !taking) return;
+      if (stopping !== undefined || !taking) return;
       taking = false;
       worker.pause(true).catch(fail);
     },
     resume() {
-      if (stopped || taking) return;
+      if (stopping !== undefined || taking) return;
       taking = true;
       worker.resume().catch(fail);
     },
     async close({ force = false } = {}) {
       stop();
       if (force) forced.abort(new Error('the worker was closed by force'));
-      closed ??= worker.close(force).catch(fail);
+      closed ??= close(force);
       await closed;
     },
   };

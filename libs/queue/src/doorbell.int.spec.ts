@@ -37,27 +37,35 @@ function suite(open: () => Promise<Backend>): void {
   const ring = (runId: string, more: Partial<Ring> = {}) =>
     doorbell.ring({ runId, doorbell: 1, priority: 1, trace: {}, ...more });
   const nextRun = () => `0198c0de-0000-7000-8000-${String(++run).padStart(12, '0')}`;
+  /** Rings of other tests may still wait in the queue: only those of these runs are answered. */
   const listen = async (
+    runIds: readonly string[],
     onRing: RingHandler,
     options: { concurrency?: number; paused?: boolean; report?: (incident: QueueIncident) => void } = {},
   ) => {
-    const worker = await createDoorbellWorker(backend.url, { concurrency: 4, ...options, onRing });
+    const worker = await createDoorbellWorker(backend.url, {
+      concurrency: 4,
+      ...options,
+      onRing: async (runId, trace, signal) => {
+        if (runIds.includes(runId)) await onRing(runId, trace, signal);
+      },
+    });
     workers.push(worker);
     return worker;
   };
 
   it('brings run id and trace context', async () => {
     const rung: unknown[] = [];
-    await listen(async (runId, trace) => void rung.push([runId, trace]));
     const runId = nextRun();
+    await listen([runId], async (_, trace) => void rung.push([runId, trace]));
     await ring(runId, { trace: { traceparent: '00-a-b-01' } });
     await eventually(() => expect(rung).toEqual([[runId, { traceparent: '00-a-b-01' }]]));
   });
 
   it('delivers equal rings once while they wait, and the same id again after it was answered', async () => {
     const rung: string[] = [];
-    const worker = await listen(async (runId) => void rung.push(runId), { paused: true });
     const runId = nextRun();
+    const worker = await listen([runId], async () => void rung.push(runId), { paused: true });
     await ring(runId);
     await ring(runId);
     worker.resume();
@@ -70,8 +78,9 @@ function suite(open: () => Promise<Backend>): void {
 
   it('serves tenants with few runs in flight first', async () => {
     const rung: string[] = [];
-    const worker = await listen(async (runId) => void rung.push(runId), { paused: true, concurrency: 1 });
     const [busy, quiet, flooding] = [nextRun(), nextRun(), nextRun()];
+    const options = { paused: true, concurrency: 1 };
+    const worker = await listen([busy, quiet, flooding], async (runId) => void rung.push(runId), options);
     await ring(busy, { priority: 900 });
     await ring(quiet, { priority: 1 });
     await ring(flooding, { priority: 1e12 });
@@ -82,15 +91,19 @@ function suite(open: () => Promise<Backend>): void {
   it('finishes a ring whose answer throws, and reports it', async () => {
     const incidents: QueueIncident[] = [];
     let calls = 0;
+    const runId = nextRun();
     await listen(
+      [runId],
       async () => {
         calls += 1;
         throw new Error('boom');
       },
       { report: (incident) => incidents.push(incident) },
     );
-    await ring(nextRun());
-    await eventually(() => expect(incidents).toContainEqual(expect.objectContaining({ kind: 'queue_error' })));
+    await ring(runId);
+    await eventually(() =>
+      expect(incidents).toEqual([{ kind: 'queue_error', error: expect.objectContaining({ message: 'boom' }) }]),
+    );
     expect(calls).toBe(1);
   });
 
@@ -100,17 +113,17 @@ function suite(open: () => Promise<Backend>): void {
     const working = new Promise<void>((resolve) => {
       finish = resolve;
     });
-    const first = await listen(async (runId) => {
+    const [inWork, later] = [nextRun(), nextRun()];
+    const first = await listen([inWork, later], async (runId) => {
       taken.push(runId);
       await working;
     });
-    const [inWork, later] = [nextRun(), nextRun()];
     await ring(inWork);
     await eventually(() => expect(taken).toEqual([inWork]));
     first.stop();
     await ring(later);
     const second: string[] = [];
-    await listen(async (runId) => void second.push(runId));
+    await listen([inWork, later], async (runId) => void second.push(runId));
     await eventually(() => expect(second).toEqual([later]));
     expect(taken).toEqual([inWork]);
     finish();
@@ -120,7 +133,8 @@ function suite(open: () => Promise<Backend>): void {
   it('aborts jobs in work only when it is closed by force', async () => {
     let reason: unknown;
     let started = false;
-    const worker = await listen((_runId, _trace, signal) => {
+    const runId = nextRun();
+    const worker = await listen([runId], (_runId, _trace, signal) => {
       started = true;
       return new Promise((_, reject) => {
         signal.addEventListener('abort', () => {
@@ -129,7 +143,7 @@ function suite(open: () => Promise<Backend>): void {
         });
       });
     });
-    await ring(nextRun());
+    await ring(runId);
     await eventually(() => started);
     await worker.close({ force: true });
     expect(reason).toBeInstanceOf(Error);
@@ -137,11 +151,11 @@ function suite(open: () => Promise<Backend>): void {
 
   it('comes back by itself after its connections broke', async () => {
     const rung: string[] = [];
-    await listen(async (runId) => void rung.push(runId));
-    await ring(nextRun());
+    const [before, runId] = [nextRun(), nextRun()];
+    await listen([before, runId], async (each) => void rung.push(each));
+    await ring(before);
     await eventually(() => expect(rung).toHaveLength(1));
     await backend.disconnectAll();
-    const runId = nextRun();
     // The first rings may fail fast; the reconciler would repeat them like this.
     await eventually(async () => {
       await ring(runId, { doorbell: Date.now() });
@@ -151,7 +165,7 @@ function suite(open: () => Promise<Backend>): void {
   });
 
   it('holds few connections', async () => {
-    await listen(async () => undefined);
+    await listen([], async () => undefined);
     await Promise.all(Array.from({ length: 20 }, () => ring(nextRun())));
     expect(await backend.connections()).toBeLessThanOrEqual(7);
   });

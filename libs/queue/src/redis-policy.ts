@@ -9,6 +9,7 @@ import { within } from './within.js';
 export async function requireNoEviction(url: string, timeoutMs: number): Promise<void> {
   const redis = new Redis(url, {
     lazyConnect: true,
+    disconnectTimeout: 100,
     connectTimeout: timeoutMs,
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,

@@ -31,7 +31,7 @@ export interface RingJob {
 export type RunQueue = Pick<Queue<RingJob, void, string>, 'add' | 'waitUntilReady' | 'close' | 'disconnect' | 'on'>;
 export type RunWorker = Pick<
   Worker<RingJob, void, string>,
-  'run' | 'pause' | 'resume' | 'close' | 'waitUntilReady' | 'on' | 'isPaused'
+  'run' | 'pause' | 'resume' | 'close' | 'disconnect' | 'waitUntilReady' | 'on'
 >;
 /** One delivered job. */
 export type RunJob = Job<RingJob, void, string>;
@@ -40,10 +40,14 @@ type RingProcessor = Processor<RingJob, void, string>;
 /** How long one connection attempt to the queue may take, milliseconds. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 
+/** ioredis keeps the process alive for this long after every disconnect, milliseconds. */
+const DISCONNECT_TIMEOUT_MS = 100;
+
 function redisConnection(url: string, role: 'ring' | 'listen'): ConnectionOptions {
   return {
     url,
     connectTimeout: CONNECT_TIMEOUT_MS,
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     retryStrategy: reconnectDelay,
     // A ring must fail at once while Redis is away; a worker simply waits until it is back.
     ...(role === 'ring' ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 } : { maxRetriesPerRequest: null }),
@@ -84,7 +88,7 @@ export function openRunWorker(url: string, concurrency: number, processor: RingP
     autorun: false,
     concurrency,
     // The lease in PostgreSQL decides who may work; a job that is delivered once more is harmless at any count.
-    maxStalledCount: Number.MAX_SAFE_INTEGER,
+    maxStalledCount: 2_147_483_647,
     lockDuration: 30_000,
     stalledInterval: 30_000,
     runRetryDelay: 1_000,

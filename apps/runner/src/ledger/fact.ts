@@ -1,5 +1,5 @@
 import type { NewLedgerEvent } from '@codedock/domain';
-import type { Changes } from '@codedock/store';
+import type { CallChange, Changes, TurnChange } from '@codedock/store';
 
 /** What one call of the ledger port stores: all of it or nothing. */
 export interface Fact {
@@ -19,8 +19,8 @@ function joinedChanges(a: Changes, b: Changes): Changes {
   const run = joinedRun(a.run, b.run);
   return {
     ...list('messages', a.messages, b.messages),
-    ...list('turns', a.turns, b.turns),
-    ...list('calls', a.calls, b.calls),
+    ...byId('turns', a.turns, b.turns, laterTurn),
+    ...byId('calls', a.calls, b.calls, laterCall),
     ...list('executions', a.executions, b.executions),
     ...list('records', a.records, b.records),
     ...(run === undefined ? {} : { run }),
@@ -29,6 +29,34 @@ function joinedChanges(a: Changes, b: Changes): Changes {
 
 function list<K extends string, T>(name: K, a: readonly T[] = [], b: readonly T[] = []): { [P in K]?: readonly T[] } {
   return (a.length + b.length === 0 ? {} : { [name]: [...a, ...b] }) as unknown as { [P in K]?: readonly T[] };
+}
+
+/** A statement changes each row once: later changes are laid over earlier ones. */
+function byId<K extends string, T extends { readonly id: string }>(
+  name: K,
+  a: readonly T[] = [],
+  b: readonly T[] = [],
+  later: (earlier: T, change: T) => T,
+): { [P in K]?: readonly T[] } {
+  const rows = new Map<string, T>();
+  for (const change of [...a, ...b]) {
+    const earlier = rows.get(change.id);
+    rows.set(change.id, earlier === undefined ? change : later(earlier, change));
+  }
+  return list(name, [...rows.values()]);
+}
+
+function laterTurn(earlier: TurnChange, change: TurnChange): TurnChange {
+  const restarts = (earlier.restarts ?? 0) + (change.restarts ?? 0);
+  return { ...earlier, ...change, ...(restarts === 0 ? {} : { restarts }) };
+}
+
+function laterCall(earlier: CallChange, change: CallChange): CallChange {
+  const { expect, ...merged } = { ...earlier, ...change };
+  // A seal that this very statement writes is not compared with the one that was stored before it.
+  const written = earlier.gated;
+  const same = expect !== undefined && written?.digest === expect.digest && written.gateVersion === expect.gateVersion;
+  return expect === undefined || same ? merged : { ...merged, expect };
 }
 
 function joinedRun(a: Changes['run'], b: Changes['run']): Changes['run'] {

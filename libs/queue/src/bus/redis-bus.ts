@@ -20,6 +20,7 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
   const onError = (error: Error) => report?.({ kind: 'bus_error', error });
   const common = {
     lazyConnect: true,
+    disconnectTimeout: 100,
     connectTimeout: CONNECT_TIMEOUT_MS,
     retryStrategy: reconnectDelay,
     autoResubscribe: false,
