@@ -217,6 +217,24 @@ describe('plugins that misbehave', () => {
     await until(() => running.gateway.records.some(({ kind }) => kind === 'crashed'));
   });
 
+  it('lose the broker stream: the process is of no use any more and is replaced', async () => {
+    root.addFixture('drops', input({ dropBroker: true }));
+    await start();
+    await running.ready();
+    await ask('x');
+    await until(() => status('drops')?.generation === 2 && status('drops')?.state === 'ready');
+  });
+
+  it('are asked more at once than they have slots: the rest waits, and that counts', async () => {
+    root.addFixture('slow', input({ sleepMs: 100 }));
+    await start();
+    await running.ready();
+    const answers = await Promise.all(Array.from({ length: 12 }, () => ask('x')));
+    const waited = answers.flatMap(({ outcomes }) => outcomes).filter(({ queueMs }) => queueMs > 20);
+    expect(answers.every(({ failure }) => failure === undefined)).toBe(true);
+    expect(waited).toHaveLength(4);
+  });
+
   it('throw: that is an error of the handler, the process lives', async () => {
     root.addFixture('throws', input({ throws: 'cannot read' }));
     await start();

@@ -55,6 +55,7 @@ async function main() {
     : grpc.credentials.createInsecure();
   const announced = new Map();
   let hostClient;
+  let brokerStream;
   const server = new grpc.Server(unlimited);
   const callHost = (method, request) =>
     new Promise((resolve, reject) =>
@@ -64,6 +65,7 @@ async function main() {
   async function behave(envelope) {
     const answer = config.answers?.[envelope.type] ?? {};
     if (answer.log) writeSync(2, `${JSON.stringify({ '@level': 'info', '@message': answer.log })}\n`);
+    if (answer.dropBroker) brokerStream.end();
     if (answer.hang) await new Promise(() => {});
     if (answer.spin) for (;;);
     if (answer.sleepMs) await new Promise((resolve) => setTimeout(resolve, answer.sleepMs));
@@ -154,6 +156,7 @@ async function main() {
   }
   server.addService(packages.plugin.GRPCBroker.service, {
     startStream: (call) => {
+      brokerStream = call;
       call.on('data', (info) => announced.set(info.serviceId, info));
       call.on('error', () => {});
       call.on('end', () => call.end());

@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto';
+import { timingSafeEqual } from 'node:crypto';
 import { type Metadata, status } from '@grpc/grpc-js';
 import { type CanActivate, type ExecutionContext, Inject, Injectable } from '@nestjs/common';
 import { RpcException } from '@nestjs/microservices';
@@ -12,13 +12,13 @@ export class InternalCallerGuard implements CanActivate {
   private readonly expected: Buffer | undefined;
 
   constructor(@Inject(INTERNAL_TOKEN) token: string | undefined) {
-    this.expected = token === undefined ? undefined : digest(`Bearer ${token}`);
+    this.expected = token === undefined ? undefined : Buffer.from(`Bearer ${token}`);
   }
 
   canActivate(context: ExecutionContext): boolean {
     if (this.expected === undefined) return true;
     const [shown] = context.switchToRpc().getContext<Metadata>().get('authorization');
-    if (typeof shown === 'string' && timingSafeEqual(digest(shown), this.expected)) return true;
+    if (typeof shown === 'string' && isEqual(Buffer.from(shown), this.expected)) return true;
     throw new RpcException({
       code: status.UNAUTHENTICATED,
       message: 'the internal token is missing or wrong; give all services the same CODEDOCK_INTERNAL_TOKEN',
@@ -26,6 +26,7 @@ export class InternalCallerGuard implements CanActivate {
   }
 }
 
-function digest(text: string): Buffer {
-  return createHash('sha256').update(text).digest();
+/** Takes the same time wherever the texts differ; only the length of the token can be learnt. */
+function isEqual(shown: Buffer, expected: Buffer): boolean {
+  return shown.length === expected.length && timingSafeEqual(shown, expected);
 }
