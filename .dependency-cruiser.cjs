@@ -37,16 +37,17 @@ const TABLE = {
   },
   'apps/cli': { may: ['domain', 'plugin-sdk', 'store', 'embedded'], never: [NEST, BULLMQ] },
   'plugin/[^/]+': { may: ['plugin-sdk'] },
+  'examples/[^/]+': { may: ['plugin-sdk'] },
 };
 
 const SPEC = '\\.spec\\.ts$';
-const named = (folder) => (folder.startsWith('plugin/') ? 'plugin' : folder.split('/')[1]);
+const named = (folder) => (folder.endsWith('[^/]+') ? folder.split('/')[0] : folder.split('/')[1]);
 const packages = (names) => `(^|/)node_modules/(${names.join('|')})(/|$)`;
 
 const rulesOf = ([folder, row]) => {
   const name = named(folder);
   const from = { path: `^${folder}/`, pathNot: SPEC };
-  const own = folder.startsWith('plugin/') ? '^(plugin)/[^/]+/' : `^${folder}/`;
+  const own = `^${folder}/`;
   const rules = [
     {
       name: `${name}-workspace-imports`,
@@ -54,7 +55,7 @@ const rulesOf = ([folder, row]) => {
       severity: 'error',
       from,
       to: {
-        path: '^(apps|libs|plugin|tests|scripts)/',
+        path: '^(apps|libs|plugin|examples|tests|scripts)/',
         pathNot: [own, ...(row.may.length ? [`^libs/(${row.may.join('|')})/`] : [])],
       },
     },
@@ -141,9 +142,9 @@ module.exports = {
       name: 'no-deep-imports',
       comment: 'A package is imported by its entry (or the test kit of the plugin SDK), never by a path inside it.',
       severity: 'error',
-      from: { path: '^(apps|libs|plugin)/([^/]+)/', pathNot: SPEC },
+      from: { path: '^(apps|libs|plugin|examples)/([^/]+)/', pathNot: SPEC },
       to: {
-        path: '^(apps|libs|plugin)/[^/]+/',
+        path: '^(apps|libs|plugin|examples)/[^/]+/',
         pathNot: ['^$1/$2/', '^libs/[^/]+/src/index\\.ts$', '^libs/plugin-sdk/src/testing/index\\.ts$'],
       },
     },

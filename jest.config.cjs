@@ -41,13 +41,13 @@ module.exports = {
     {
       ...shared,
       displayName: 'unit',
-      testMatch: ['<rootDir>/{apps,libs,plugin,tests}/**/*.spec.ts'],
+      testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.spec.ts'],
       testPathIgnorePatterns: [...shared.testPathIgnorePatterns, '\\.int\\.spec\\.ts$'],
     },
     {
       ...shared,
       displayName: 'services',
-      testMatch: ['<rootDir>/{apps,libs,plugin,tests}/**/*.int.spec.ts'],
+      testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.int.spec.ts'],
       setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),
       ...servicesSetup('global-teardown'),

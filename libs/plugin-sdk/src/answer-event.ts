@@ -1,9 +1,8 @@
 import { plugin } from '@codedock/proto';
 import type { CompiledPlugin } from './compiled-plugin.js';
-import type { Host } from './host/host.js';
+import type { CallContext, Host } from './host/host.js';
 import { isJsonObject, type JsonValue, readObject, readValue } from './json.js';
 import { Answer } from './ports/answer.js';
-import type { CallContext } from './ports/port-input.js';
 import { readPrincipal } from './principal.js';
 import { QuestionScratchpad } from './scratchpad.js';
 

@@ -1,4 +1,5 @@
 import { isPort, type Port, plugin } from '@codedock/proto';
+import type { Tool } from './host/host.js';
 import type { NoticeHandler, PluginDefinition } from './plugin-definition.js';
 import { AgentInput } from './ports/agent-input.js';
 import { AgentPreStep } from './ports/agent-pre-step.js';
@@ -7,7 +8,6 @@ import { LlmStream } from './ports/llm-stream.js';
 import type { PortInput, Question } from './ports/port-input.js';
 import { ToolPostExecute } from './ports/tool-post-execute.js';
 import { ToolPreExecute } from './ports/tool-pre-execute.js';
-import type { Tool } from './tools/define-tool.js';
 import { protocolMajor, sdkVersion } from './version.js';
 
 type Ask = (question: Question) => unknown;

@@ -1,5 +1,5 @@
 import type { Port } from '@codedock/proto';
-import type { Host } from './host/host.js';
+import type { Host, Tool } from './host/host.js';
 import type { AgentInput } from './ports/agent-input.js';
 import type { AgentPreStep } from './ports/agent-pre-step.js';
 import type { AgentRequest } from './ports/agent-request.js';
@@ -8,7 +8,6 @@ import type { LedgerNotice } from './ports/ledger-notice.js';
 import type { LlmStream } from './ports/llm-stream.js';
 import type { ToolPostExecute } from './ports/tool-post-execute.js';
 import type { ToolPreExecute } from './ports/tool-pre-execute.js';
-import type { Tool } from './tools/define-tool.js';
 
 /** What a handler of port `P` answers; nothing = go on unchanged. */
 // biome-ignore lint/suspicious/noConfusingVoidType: a handler that only looks has no return statement.

@@ -1,5 +1,5 @@
 import type { JsonValue } from '../json.js';
-import type { Tool } from '../tools/define-tool.js';
+import type { Principal } from '../principal.js';
 
 /**
  * Whose session (and run) a call back is about. An input or a tool's call is one; with it, the call back also ends when
@@ -50,4 +50,52 @@ export interface Host {
   systemPrompt(of: SessionAddress): Promise<string>;
   /** Names of the models the session's profile may use. */
   models(of: SessionAddress): Promise<readonly string[]>;
+}
+
+/** What every question, notification and tool call carries beside its own values. */
+export interface CallContext {
+  readonly sessionId: string;
+  /** Empty before there is a run (agent/input). */
+  readonly runId: string;
+  readonly turnId: string;
+  /** Who asks. */
+  readonly principal: Principal;
+  /** Aborted when the host does not wait any more: it cancelled, or its deadline passed. */
+  readonly signal: AbortSignal;
+  /** Milliseconds left when the question arrived; Infinity when the host did not say. */
+  readonly budgetMs: number;
+  /** Calls back into the host; pass this input as the address: `input.host.appendNotice(input, 'text')`. */
+  readonly host: Host;
+}
+
+/** JSON Schema 2020-12 of an object. */
+export type JsonSchema = { readonly [keyword: string]: unknown };
+
+/** Whether executing twice does harm: `pure` changes nothing, `idempotent` honours the idempotency key. */
+export type EffectClass = 'pure' | 'idempotent' | 'effectful';
+
+/** One execution: who asks for it, and what makes it safe to repeat. */
+export interface ToolExecution extends CallContext {
+  readonly callId: string;
+  /** The same for every attempt at the same call: remember it to have an effect only once. */
+  readonly idempotencyKey: string;
+  /** From 1. */
+  readonly attempt: number;
+}
+
+/** What a tool may answer. */
+// biome-ignore lint/suspicious/noConfusingVoidType: a tool that only acts has no return statement.
+export type ToolOutput = JsonValue | undefined | void;
+
+/** A tool as the host and the dispatch see it, whatever its arguments are. */
+export interface Tool {
+  readonly name: string;
+  readonly description: string;
+  readonly parametersSchema: JsonSchema;
+  readonly requiresApproval: boolean;
+  readonly effect: EffectClass;
+  /** Milliseconds; 0 = the host's default. */
+  readonly timeoutMs: number;
+  /** Checks the arguments and executes. @throws what the tool throws, or an error saying which argument is wrong. */
+  run(args: JsonValue, call: ToolExecution): Promise<ToolOutput>;
 }

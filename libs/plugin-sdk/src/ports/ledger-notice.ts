@@ -1,5 +1,5 @@
+import type { CallContext } from '../host/host.js';
 import type { JsonObject, JsonValue } from '../json.js';
-import type { CallContext } from './port-input.js';
 
 /** Something that has happened: a fact of the session's ledger, or an event another plugin emitted. */
 export interface LedgerNotice extends CallContext {

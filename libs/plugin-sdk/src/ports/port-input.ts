@@ -1,23 +1,7 @@
-import type { Host } from '../host/host.js';
+import type { CallContext, Host } from '../host/host.js';
 import type { JsonObject } from '../json.js';
 import type { Principal } from '../principal.js';
 import type { Scratchpad } from '../scratchpad.js';
-
-/** What every question, notification and tool call carries beside its own values. */
-export interface CallContext {
-  readonly sessionId: string;
-  /** Empty before there is a run (agent/input). */
-  readonly runId: string;
-  readonly turnId: string;
-  /** Who asks. */
-  readonly principal: Principal;
-  /** Aborted when the host does not wait any more: it cancelled, or its deadline passed. */
-  readonly signal: AbortSignal;
-  /** Milliseconds left when the question arrived; Infinity when the host did not say. */
-  readonly budgetMs: number;
-  /** Calls back into the host; pass this input as the address: `input.host.appendNotice(input, 'text')`. */
-  readonly host: Host;
-}
 
 /** One question on a port, decoded. */
 export interface Question extends CallContext {

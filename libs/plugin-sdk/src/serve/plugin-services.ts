@@ -5,6 +5,7 @@ import type { CompiledPlugin } from '../compiled-plugin.js';
 import { executeMethod } from '../execute-method.js';
 import { grpcHost } from '../host/grpc-host.js';
 import type { Host } from '../host/host.js';
+import { withTools } from '../tools/with-tools.js';
 import { log } from './log.js';
 
 const maxDetailLength = 1024;
@@ -22,7 +23,7 @@ export function pluginServices(compiled: CompiledPlugin, context: ServicesContex
   let host = hostWithoutConnection('Bootstrap has not been called');
   return {
     bootstrap: (call, callback) => {
-      host = connectedHost(call.request.hostServerId, context);
+      host = withTools(compiled, connectedHost(call.request.hostServerId, context));
       start(compiled, host).then(
         () => callback(null, compiled.manifest),
         (error: unknown) => callback(failure('bootstrap', error, context)),
@@ -49,7 +50,7 @@ export function pluginServices(compiled: CompiledPlugin, context: ServicesContex
 }
 
 async function start(compiled: CompiledPlugin, host: Host): Promise<void> {
-  for (const tool of compiled.tools.values()) await host.registerTool(tool);
+  for (const tool of [...compiled.tools.values()]) await host.registerTool(tool);
   await compiled.definition.bootstrap?.(host);
 }
 

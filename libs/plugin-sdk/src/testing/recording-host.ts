@@ -1,6 +1,5 @@
-import type { Host, MemoryScope, SessionAddress } from '../host/host.js';
+import type { Host, MemoryScope, SessionAddress, Tool } from '../host/host.js';
 import type { JsonValue } from '../json.js';
-import type { Tool } from '../tools/define-tool.js';
 
 /** A host that keeps everything in memory and shows what a plugin asked of it. */
 export interface RecordingHost extends Host {

@@ -7,6 +7,7 @@ import type { JsonObject, JsonValue } from '../json.js';
 import type { PluginDefinition } from '../plugin-definition.js';
 import type { Message } from '../ports/message.js';
 import type { Principal } from '../principal.js';
+import { withTools } from '../tools/with-tools.js';
 import { type Decision, decide } from './decide.js';
 import { decoded, type EnvelopeJson, overTheWire, toEnvelope } from './envelope-json.js';
 import { type RecordingHost, recordingHost } from './recording-host.js';
@@ -83,10 +84,10 @@ const neverAborted = new AbortController().signal;
 export function testPlugin(definition: PluginDefinition, options: { readonly host?: Host } = {}): TestedPlugin {
   const compiled = compilePlugin(definition);
   const recording = recordingHost();
-  const host = options.host ?? recording;
+  const host = withTools(compiled, options.host ?? recording);
   let starting: Promise<void> | undefined;
   const start = async () => {
-    for (const tool of compiled.tools.values()) await host.registerTool(tool);
+    for (const tool of [...compiled.tools.values()]) await host.registerTool(tool);
     await definition.bootstrap?.(host);
   };
   const ask = async (json: EnvelopeJson, signal = neverAborted): Promise<Decision> => {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { testPlugin } from '../testing/index.js';
+import { recordingHost, testPlugin } from '../testing/index.js';
 import { defineTool } from './define-tool.js';
 
 const execute = () => null;
@@ -27,6 +27,22 @@ describe('tools', () => {
       error: expect.stringContaining('who: '),
     });
     expect(tested.host.registered.map(({ name }) => name)).toEqual(['greet']);
+  });
+
+  it('can be registered while the plugin starts, and executed then', async () => {
+    const late = defineTool({ name: 'late', description: '', parameters: {}, execute: () => 'here' });
+    const tested = testPlugin({ name: 'p', version: '1', bootstrap: (host) => host.registerTool(late) });
+    expect(await tested.callTool('late')).toMatchObject({ output: 'here' });
+  });
+
+  it('that the host refuses cannot be executed', async () => {
+    const refused = defineTool({ name: 'taken', description: '', parameters: {}, execute });
+    const host = { ...recordingHost(), registerTool: () => Promise.reject(new Error('taken')) };
+    const tested = testPlugin(
+      { name: 'p', version: '1', bootstrap: (its) => its.registerTool(refused).catch(() => undefined) },
+      { host },
+    );
+    await expect(tested.callTool('taken')).rejects.toThrow('the plugin has no tool "taken"');
   });
 
   it('are effectful unless they say otherwise', () => {

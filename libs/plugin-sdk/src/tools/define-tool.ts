@@ -1,24 +1,9 @@
+import type { EffectClass, JsonSchema, Tool, ToolExecution, ToolOutput } from '../host/host.js';
 import type { JsonObject, JsonValue } from '../json.js';
-import type { CallContext } from '../ports/port-input.js';
 import { describeIssues, isStandardSchema, type StandardSchema } from '../standard-schema.js';
-
-/** JSON Schema 2020-12 of an object. */
-export type JsonSchema = { readonly [keyword: string]: unknown };
-
-/** Whether executing twice does harm: `pure` changes nothing, `idempotent` honours the idempotency key. */
-export type EffectClass = 'pure' | 'idempotent' | 'effectful';
 
 /** What the arguments of a tool look like to its code. */
 export type ArgumentsOf<P> = P extends StandardSchema<infer Output> ? Output : JsonObject;
-
-/** One execution: who asks for it, and what makes it safe to repeat. */
-export interface ToolExecution extends CallContext {
-  readonly callId: string;
-  /** The same for every attempt at the same call: remember it to have an effect only once. */
-  readonly idempotencyKey: string;
-  /** From 1. */
-  readonly attempt: number;
-}
 
 /** What `defineTool` takes. */
 export interface ToolSpec<P extends JsonSchema | StandardSchema> {
@@ -39,23 +24,6 @@ export interface ToolSpec<P extends JsonSchema | StandardSchema> {
    * soon after `signal` is aborted.
    */
   execute(args: ArgumentsOf<P>, call: ToolExecution): ToolOutput | Promise<ToolOutput>;
-}
-
-/** What a tool may answer. */
-// biome-ignore lint/suspicious/noConfusingVoidType: a tool that only acts has no return statement.
-export type ToolOutput = JsonValue | undefined | void;
-
-/** A tool as the host and the dispatch see it, whatever its arguments are. */
-export interface Tool {
-  readonly name: string;
-  readonly description: string;
-  readonly parametersSchema: JsonSchema;
-  readonly requiresApproval: boolean;
-  readonly effect: EffectClass;
-  /** Milliseconds; 0 = the host's default. */
-  readonly timeoutMs: number;
-  /** Checks the arguments and executes. @throws what the tool throws, or an error saying which argument is wrong. */
-  run(args: JsonValue, call: ToolExecution): Promise<ToolOutput>;
 }
 
 const namePattern = /^[a-zA-Z0-9_-]{1,64}$/;

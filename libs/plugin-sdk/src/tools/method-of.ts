@@ -1,5 +1,5 @@
 import type { plugin } from '@codedock/proto';
-import type { Tool } from './define-tool.js';
+import type { Tool } from '../host/host.js';
 
 /** A tool as it is registered. */
 export function methodOf(tool: Tool): plugin.Method {
