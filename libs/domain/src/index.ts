@@ -23,5 +23,6 @@ export * from './scratchpad.js';
 export * from './stop-signal.js';
 export * from './tool-call.js';
 export * from './tool-message.js';
+export * from './turn.js';
 export * from './usage.js';
 export * from './well-formed.js';

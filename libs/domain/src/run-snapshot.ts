@@ -1,9 +1,10 @@
 import type { JsonObject } from './json.js';
 import type { Message } from './message.js';
-import type { RunStart, Turn } from './ports/ledger.js';
+import type { RunStart } from './ports/ledger.js';
 import type { Principal } from './principal.js';
 import type { RunConfig } from './profile.js';
 import type { ToolCall } from './tool-call.js';
+import type { Turn } from './turn.js';
 import type { Usage } from './usage.js';
 
 /** A turn that a former attempt left open. */

@@ -1,15 +1,9 @@
 import type { JsonObject, JsonValue } from '../json.js';
 import type { Message } from '../message.js';
 import type { AskReason, GatedCall, ResultSource, ToolCall, ToolCallState, ToolResult } from '../tool-call.js';
+import type { Turn } from '../turn.js';
 import type { Usage } from '../usage.js';
 import type { GateCall } from './gate-call.js';
-
-/** A turn: one model call and the tool calls of its reply. */
-export interface Turn {
-  readonly id: string;
-  /** 1, 2, 3 … within the run. */
-  readonly iteration: number;
-}
 
 /** What `beforeRunStart` settled for the whole run. */
 export interface RunStart {
