@@ -1,6 +1,5 @@
 import { AppError } from '@codedock/domain';
-import type { AppConfig, Logger, Telemetry } from '@codedock/platform';
-import { metrics, Shutdown } from '@codedock/platform';
+import type { AppConfig, Logger, Shutdown, Telemetry } from '@codedock/platform';
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
@@ -19,6 +18,8 @@ import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
 import { type InternalTls, readInternalTls } from './internal-tls.js';
+import { observedInput } from './telemetry/observed-input.js';
+import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
 
 /** How long an answer about a key is used again, and so how long a revoked key may still work, milliseconds. */
@@ -69,9 +70,10 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
   });
   shutdown.register('session feeds', () => feeds.close());
   const url = await serveHttp(config, { ports, pluginHosts, feeds, store }, logger, telemetry, shutdown);
+  if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs));
   const reconciler = startReconciler(ports);
   shutdown.register('reconciler', () => reconciler.stop());
-  logger.info({ url, hostApi: addressOf(config.hostApiListen), plugins: pluginHosts.readiness() }, 'gateway listens');
+  logger.info({ url }, 'gateway listens');
   return { url };
 }
 
@@ -105,10 +107,6 @@ function connectHosts(
     clientName: `gateway ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
-    metrics: {
-      gateAsked: ({ port, result, durationMs }) =>
-        metrics.gateDuration.record(durationMs, { gate: port, outcome: result }),
-    },
     epochStore: {
       load: () => store.plugins.loadSnapshot(),
       save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),
@@ -138,7 +136,7 @@ async function runPorts(
     doorbell,
     clock,
     ids,
-    hooks: pluginHosts.hooks(),
+    hooks: observedInput(pluginHosts.hooks()),
     report: ({ kind, runId, error }: RunIncident) =>
       logger.warn({ kind, runId, err: error }, 'a run needs the reconciler'),
   };
@@ -169,6 +167,7 @@ async function serveHostApi(
     logger,
   });
   shutdown.register('host API', () => app.close());
+  logger.info({ listen }, 'the host API listens');
 }
 
 async function serveHttp(

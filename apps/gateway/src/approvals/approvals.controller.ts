@@ -3,7 +3,8 @@ import { Body, Controller, Inject, Param, Query } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
-import { RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
+import { noticingBus } from '../runs/plugin-notices.js';
+import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
 import {
   approval,
   approvalPage,
@@ -22,6 +23,7 @@ export class ApprovalsController {
   constructor(
     @Inject(STORE) private readonly store: Store,
     @Inject(RUN_PORTS) private readonly ports: RunPorts,
+    @Inject(PLUGIN_HOSTS) private readonly hosts: PluginHosts,
   ) {}
 
   @Endpoint('GET', '', {
@@ -58,12 +60,16 @@ export class ApprovalsController {
     answers: { 200: { description: 'The approval with its decisions so far.', schema: approval } },
     problems: ['approval_decided', 'not_supported', 'run_ended'],
   })
-  decide(
+  async decide(
     @By() { tenantId, keyId, keyName }: Caller,
     @Param('approvalId') approvalId: string,
     @Body() body: DecideApproval,
   ) {
-    const actor = { id: keyId, name: keyName };
-    return decide(this.ports, { tenantId, approvalId, actor, decisions: decisionsOf(body) });
+    const decisions = decisionsOf(body);
+    const { runId } = await this.store.approvals.get(tenantId, approvalId);
+    const { agent, mode, metadata } = await this.store.runs.get(tenantId, runId);
+    const principal = { tenant: tenantId, key: keyName, agent, metadata, ...defined({ mode }) };
+    const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, principal) };
+    return decide(ports, { tenantId, approvalId, actor: { id: keyId, name: keyName }, decisions });
   }
 }

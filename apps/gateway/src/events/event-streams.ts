@@ -1,5 +1,5 @@
 import { type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { type Logger, metrics } from '@codedock/platform';
 import type { Store } from '@codedock/store';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventTail } from './event-tail.js';
@@ -35,11 +35,6 @@ export class EventStreams {
     private readonly log: Logger,
   ) {}
 
-  /** Clients attached now. */
-  get size(): number {
-    return this.connections.size;
-  }
-
   /** True when the client has everything that will ever be: the answer is 204, which keeps a browser from coming back. */
   async isOver({ tenantId, sessionId, runId, after, complete }: Stream): Promise<boolean> {
     if (!complete) return false;
@@ -64,6 +59,7 @@ export class EventStreams {
       request.callerStillValid ?? (async () => true),
     );
     this.connections.add(connection);
+    metrics.sseClients.add(1, {});
     const tail = new EventTail({
       after,
       pageSize: PAGE_SIZE,
@@ -99,6 +95,7 @@ export class EventStreams {
       tail.stop();
       connection.drop();
       this.connections.delete(connection);
+      metrics.sseClients.add(-1, {});
     }
   }
 

@@ -5,6 +5,7 @@ import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppParts, appModule } from '../app.module.js';
 import { authorizeRequests } from '../auth/auth.hook.js';
 import type { Authenticator } from '../auth/authenticator.js';
+import { nameSpans } from '../telemetry/route-spans.js';
 import { acceptJsonOnly } from './json-body.js';
 import { ProblemFilter } from './problem.filter.js';
 import { httpServer, nameRequests } from './server.js';
@@ -35,6 +36,7 @@ export async function createHttpApp({
   const server = adapter.getInstance();
   parts.routes.watch(server);
   nameRequests(server);
+  nameSpans(server);
   const app = await NestFactory.create<NestFastifyApplication>(appModule(parts), adapter, {
     bodyParser: false,
     logger: new NestLogger(logger.child({}, { level: 'warn' })),

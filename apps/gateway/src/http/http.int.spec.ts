@@ -1,3 +1,4 @@
+import { connect } from 'node:net';
 import { createTestDatabase, expectNoLeftovers, type TestDatabase } from '@codedock/testkit';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 
@@ -302,6 +303,37 @@ describe('every route × bad input', () => {
       expectProblem(answer, 405, 'method_not_allowed');
       expect(answer.headers.get('allow')).toContain(method);
     }
+  });
+});
+
+describe('a body without end', () => {
+  it('is cut off soon after the limit, with 413', async () => {
+    const { hostname, port } = new URL(gateway.url);
+    const answer = await new Promise<{ text: string; sent: number }>((resolve) => {
+      let text = '';
+      let sent = 0;
+      const chunk = `10000\r\n${'x'.repeat(65_536)}\r\n`;
+      const socket = connect(Number(port), hostname, () => {
+        const path = `/v1/sessions/${sessionId}/runs`;
+        socket.write(
+          `POST ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${own.key}\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n`,
+        );
+        const pour = () => {
+          while (!socket.destroyed && sent < 50_000_000 && socket.write(chunk)) sent += 65_536;
+          if (!socket.destroyed && sent < 50_000_000) socket.once('drain', pour);
+        };
+        pour();
+      });
+      socket.on('data', (data) => {
+        text += data;
+        socket.destroy();
+      });
+      socket.on('error', () => undefined);
+      socket.on('close', () => resolve({ text, sent }));
+    });
+    expect(answer.text).toContain('HTTP/1.1 413');
+    expect(answer.text).toContain('too_large');
+    expect(answer.sent).toBeLessThan(20_000_000);
   });
 });
 

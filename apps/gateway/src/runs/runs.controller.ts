@@ -9,7 +9,8 @@ import { Endpoint } from '../http/endpoint.js';
 
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
-import { RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
+import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
+import { noticingBus } from './plugin-notices.js';
 import { type ListRuns, listRuns, run, runPage, type StartRun, startedRun, startRun } from './run.schema.js';
 import { requireInput } from './run-input.js';
 
@@ -21,6 +22,7 @@ export class RunsController {
   constructor(
     @Inject(STORE) private readonly store: Store,
     @Inject(RUN_PORTS) private readonly ports: RunPorts,
+    @Inject(PLUGIN_HOSTS) private readonly hosts: PluginHosts,
     private readonly agents: AgentProfiles,
     private readonly idempotent: IdempotentRequests,
   ) {}
@@ -60,7 +62,9 @@ export class RunsController {
         },
         ...defined({ mode, onBusy, metadata, idempotency: claim }),
       };
-      const started = await start(this.ports, input, new AbortController().signal);
+      const principal = { tenant: tenantId, key: keyName, agent, metadata: metadata ?? {}, ...defined({ mode }) };
+      const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, principal) };
+      const started = await start(ports, input, new AbortController().signal);
       return started.kind === 'handled'
         ? { status: 200, body: { handled: true, runId: null, run: null } }
         : { status: 201, body: { handled: false, runId: started.run.id, run: started.run } };

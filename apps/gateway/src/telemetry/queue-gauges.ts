@@ -1,0 +1,22 @@
+import { metrics } from '@codedock/platform';
+import type { Store } from '@codedock/store';
+
+/** How often the counts are read, milliseconds. */
+const EVERY_MS = 5_000;
+
+/**
+ * Keeps the gauges of waiting runs, which autoscalers read. Every gateway reports the same counts; a database that
+ * cannot be asked leaves the last ones. The returned function ends it.
+ */
+export function startQueueGauges(runs: Pick<Store['runs'], 'counts'>): () => void {
+  const read = async () => {
+    const { queued, pending, expiredLeases, oldestQueuedMs } = await runs.counts();
+    metrics.runsQueued.set(queued, {});
+    metrics.runsPending.set(pending, {});
+    metrics.leasesExpired.set(expiredLeases, {});
+    metrics.queueAge.set(oldestQueuedMs / 1_000, {});
+  };
+  const timer = setInterval(() => void read().catch(() => undefined), EVERY_MS);
+  timer.unref();
+  return () => clearInterval(timer);
+}
