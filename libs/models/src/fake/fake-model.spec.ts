@@ -1,4 +1,11 @@
-import type { JsonValue, Message, ModelChunk, ModelReply, ModelRequest } from '@codedock/domain';
+import {
+  isWellFormed,
+  type JsonValue,
+  type Message,
+  type ModelChunk,
+  type ModelReply,
+  type ModelRequest,
+} from '@codedock/domain';
 import { fakeModel } from './fake-model.js';
 import { pieces } from './script.js';
 
@@ -96,7 +103,7 @@ describe('fakeModel', () => {
   });
 
   it('never cuts a text inside a surrogate pair', () => {
-    expect(pieces('👋👋👋👋👋').every((piece) => piece.isWellFormed())).toBe(true);
+    expect(pieces('👋👋👋👋👋').every(isWellFormed)).toBe(true);
     expect(pieces('')).toEqual([]);
   });
 });
