@@ -139,4 +139,21 @@ describe('admission', () => {
     expect((await store.runs.due()).tenants).toContain(tenant.tenantId);
     expect((await store.runs.admit(tenant.tenantId)).rings.map((ring) => ring.runId)).toEqual([next.run.id]);
   });
+
+  it.each(['runs', 'sessions'])('waits for no other session: a locked row of %s is passed over', async (table) => {
+    const tenant = await testTenant(store, 1);
+    const [mine, other] = [await tenant.session(), await tenant.session()];
+    const first = await tenant.accept(mine);
+    const elsewhere = await tenant.accept(other);
+    await tenant.lease(first.run.id);
+    await observer.query('BEGIN');
+    await observer.query(`SELECT 1 FROM ${table} WHERE id = $1 FOR UPDATE`, [
+      table === 'runs' ? elsewhere.run.id : other,
+    ]);
+    const left = await tenant.end({ runId: first.run.id, sessionId: mine }, 1);
+    await observer.query('COMMIT');
+    expect(left).toMatchObject({ applied: true, rings: [] });
+    expect(await inFlight(tenant)).toBe(0);
+    expect((await store.runs.admit(tenant.tenantId)).rings.map((ring) => ring.runId)).toEqual([elsewhere.run.id]);
+  });
 });

@@ -791,6 +791,7 @@ CREATE FUNCTION codedock_write(r runs, p_tenant uuid, p_session uuid, p_attempt 
 LANGUAGE plpgsql AS $$
 DECLARE
   v_count integer := jsonb_array_length(p_events);
+  v_stored integer;
   v_run jsonb := p_changes->'run';
 BEGIN
   UPDATE sessions s SET last_seq = s.last_seq + v_count WHERE s.id = p_session AND s.tenant_id = p_tenant
@@ -827,6 +828,10 @@ BEGIN
           "toolCalls" jsonb, attachments jsonb),
         jsonb_array_elements(p_events) WITH ORDINALITY AS e(event, ord)
       WHERE e.event->>'eventId' = c.entry->>'eventId';
+    GET DIAGNOSTICS v_stored = ROW_COUNT;
+    IF v_stored <> jsonb_array_length(p_changes->'messages') THEN
+      RAISE EXCEPTION 'A message names no event of its batch.' USING ERRCODE = 'CD001', HINT = 'invariant_broken';
+    END IF;
   END IF;
 
   IF p_changes ? 'calls' THEN
