@@ -42,6 +42,8 @@ export interface SystemOptions {
   readonly pluginHostLater?: boolean;
   /** The chain is not expected to become ready: a required plugin is broken on purpose. */
   readonly unready?: boolean;
+  /** A Redis of the test's own instead of the run's; only with the profile `redis`. */
+  readonly redisUrl?: string;
 }
 
 /** A run as the API shows it. */
@@ -68,6 +70,7 @@ export interface EventView {
 /** A whole CodeDock of real processes on a database of its own. */
 export interface System {
   readonly url: string;
+  /** Of every gateway, in the order they were started. */
   readonly urls: readonly string[];
   /** Key with all scopes of the tenant `default`. */
   readonly key: string;
@@ -91,11 +94,14 @@ export interface System {
   /** The session's whole event log. */
   events(sessionId: string): Promise<EventView[]>;
   stream(pathAndQuery: string, options?: { key?: string; lastEventId?: string; url?: string }): Promise<EventStream>;
-  startGateway(): Promise<TestProcess>;
+  startGateway(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
   startRunner(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
   startPluginHost(): Promise<TestProcess>;
   stop(): Promise<void>;
 }
+
+/** How long `startSystem` may take on a busy machine, milliseconds: the limit of the hook that calls it. */
+export const START_MS = 120_000;
 
 const ENDED = new Set(['completed', 'failed', 'cancelled', 'timed_out', 'blocked']);
 
@@ -109,7 +115,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const database = await createTestDatabase();
   const folder = await temporaryFolder('codedock-system-');
   const profile = options.profile ?? 'embedded';
-  const queueUrl = profile === 'redis' ? (await requireRedis()).url : database.url;
+  const queueUrl = profile === 'redis' ? (options.redisUrl ?? (await requireRedis()).url) : database.url;
   if (profile === 'embedded') await prepareQueueSchema(queueUrl);
   const store = await openStore({ url: database.url, maxConnections: 2 });
   const db = new pg.Pool({ connectionString: database.url, max: 2 });
@@ -148,12 +154,15 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       name,
     });
 
+  const urls: string[] = [];
+  let startedGateways = 0;
   const gateways: TestProcess[] = [];
   const runners: TestProcess[] = [];
   const pluginHosts: TestProcess[] = [];
 
-  const startGateway = async () => {
-    const index = gateways.length;
+  const startGateway = async (env: Readonly<Record<string, string>> = {}) => {
+    const index = startedGateways;
+    startedGateways += 1;
     const port = gatewayPorts[index] ?? (await freePort());
     const hostApiPort = hostApiPorts[index] ?? (await freePort());
     const gateway = await service(
@@ -165,11 +174,13 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
         CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${hostApiPort}`,
         ...(options.agents ? { CODEDOCK_PROFILES_FILE: agentsFile } : {}),
         ...options.gatewayEnv,
+        ...env,
       },
       `http://127.0.0.1:${port}/readyz`,
       `gateway-${index}`,
     );
     gateways.push(gateway);
+    urls[index] = `http://127.0.0.1:${port}`;
     return gateway;
   };
   const startRunner = async (env: Readonly<Record<string, string>> = {}) => {
@@ -231,12 +242,11 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 
   try {
     const key = await createKey();
-    await Promise.all(Array.from({ length: options.gateways ?? 1 }, startGateway));
+    await Promise.all(Array.from({ length: options.gateways ?? 1 }, () => startGateway()));
     const starting = Array.from({ length: options.runners ?? 1 }, () => startRunner());
     if (hostPorts.length > 0 && !options.pluginHostLater) await Promise.all(hostPorts.map(startPluginHost));
     await Promise.all(starting);
 
-    const urls = gatewayPorts.map((port) => `http://127.0.0.1:${port}`);
     const url = urls[0] as string;
     const api = apiOf(url, key);
     if (hostPorts.length > 0 && !options.pluginHostLater && !options.unready) {
