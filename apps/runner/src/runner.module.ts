@@ -55,8 +55,8 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
     { provide: REPORT, useFactory: () => queueReporter(logger) },
     {
       provide: STORE,
-      useFactory: async () =>
-        closing(
+      useFactory: async () => {
+        const store = closing(
           'database',
           await openStore({
             url: config.databaseUrl.reveal(),
@@ -64,7 +64,10 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
             maxConnections: config.databasePoolSize,
             onConnectionError: (error) => logger.warn({ err: error }, 'a connection to the database broke'),
           }),
-        ),
+        );
+        await store.ready();
+        return store;
+      },
     },
     {
       provide: DOORBELL,

@@ -9,8 +9,9 @@ import {
   type Turn,
 } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
+import { metrics } from '@codedock/platform';
 import { appendFacts, endingOf, handBackRun, parkRun, type RunPorts, terminateRun } from '@codedock/runs';
-import type { Left } from '@codedock/store';
+import type { AppendBatch, Appended, Left } from '@codedock/store';
 import { sha256 } from '../adapters.js';
 import { RunLedger } from '../ledger/run-ledger.js';
 import { type LeaseTimes, LeaseWatch } from './lease-watch.js';
@@ -59,7 +60,7 @@ export async function executeRun(
     snapshot,
     ids: runs.ids,
     clock: runs.clock,
-    append: (batch) => appendFacts(runs, batch),
+    append: (batch) => timedAppend(runs, batch),
     onLost(error) {
       ports.report(error, 'ledger');
       run.abort(new RunStopped('lease_lost'));
@@ -79,6 +80,13 @@ export async function executeRun(
     ledger.close();
     lease.end();
   }
+}
+
+async function timedAppend(runs: RunPorts, batch: AppendBatch): Promise<Appended> {
+  const started = performance.now();
+  const appended = await appendFacts(runs, batch);
+  metrics.eventAppend.record(performance.now() - started, {});
+  return appended;
 }
 
 function loopPorts(ports: ExecutionPorts, ledger: RunLedger): LoopPorts {
