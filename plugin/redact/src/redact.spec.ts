@@ -258,6 +258,27 @@ describe('the plugin', () => {
     }
   });
 
+  it('redacts what calls were made with and what is attached, and keeps the ids', async () => {
+    const { payload } = await tested.agentRequest({
+      messages: [
+        message({ text: 'untouched' }),
+        {
+          ...message({ text: 'x' }),
+          attachments: [{ note: key }],
+          tool_calls: [{ id: 'c1', name: 'shell', arguments: { command: `export TOKEN=${key}` } }],
+        },
+      ],
+    });
+    expect(payload['messages']).toMatchObject([
+      { content: { text: 'untouched' } },
+      {
+        id: 'm',
+        attachments: [{ note: '[redacted:aws-key]' }],
+        tool_calls: [{ id: 'c1', name: 'shell', arguments: { command: 'export TOKEN=[redacted:secret]' } }],
+      },
+    ]);
+  });
+
   it('reports texts without secrets as unchanged', async () => {
     const decisions = [
       await tested.agentInput({ content: 'hello' }),

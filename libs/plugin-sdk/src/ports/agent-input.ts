@@ -1,4 +1,4 @@
-import { Answer, overlayTexts } from './answer.js';
+import { Answer, ifGiven, overlayTexts } from './answer.js';
 import { readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -30,7 +30,7 @@ export class AgentInput extends PortInput {
     const { content, mode } = changes;
     return new Answer({
       type: '',
-      change: (sent) => overlayTexts(sent, { content, mode: mode === '' ? undefined : mode }),
+      change: ifGiven(changes, (sent) => overlayTexts(sent, { content, mode: mode === '' ? undefined : mode })),
     });
   }
 

@@ -1,4 +1,4 @@
-import { Answer, overlayTexts } from './answer.js';
+import { Answer, ifGiven, overlayTexts } from './answer.js';
 import { type Message, readMessages, readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -27,7 +27,9 @@ export class AgentPreStep extends PortInput {
   reply(changes: AgentPreStepChanges = {}): Reply {
     return new Answer({
       type: '',
-      change: (sent) => overlayTexts(sent, { system_prompt: changes.systemPrompt, hidden: changes.hidden }),
+      change: ifGiven(changes, (sent) =>
+        overlayTexts(sent, { system_prompt: changes.systemPrompt, hidden: changes.hidden }),
+      ),
     });
   }
 

@@ -1,4 +1,4 @@
-import { Answer, overlayTexts } from './answer.js';
+import { Answer, ifGiven, overlayTexts } from './answer.js';
 import { type Message, readMessages, readText } from './message.js';
 import { PortInput, type Question } from './port-input.js';
 
@@ -25,7 +25,9 @@ export class AgentRequest extends PortInput {
   reply(changes: AgentRequestChanges = {}): Answer<'agent/request'> {
     return new Answer({
       type: '',
-      change: (sent) => overlayTexts(sent, { system_prompt: changes.systemPrompt, messages: changes.messages }),
+      change: ifGiven(changes, (sent) =>
+        overlayTexts(sent, { system_prompt: changes.systemPrompt, messages: changes.messages }),
+      ),
     });
   }
 }

@@ -41,3 +41,8 @@ export function overlayTexts(
   const told = Object.entries(members).filter(([name, value]) => value?.length !== 0 || name in sent);
   return overlay(sent, Object.fromEntries(told));
 }
+
+/** A change that is worth looking at: none when no member is given, so that a plain `reply()` costs nothing. */
+export function ifGiven(changes: object, change: PayloadChange): PayloadChange | undefined {
+  return Object.values(changes).some((value) => value !== undefined) ? change : undefined;
+}

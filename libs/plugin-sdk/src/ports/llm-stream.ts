@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue, jsonEqual } from '../json.js';
-import { Answer } from './answer.js';
+import { Answer, ifGiven } from './answer.js';
 import { PortInput, type Question } from './port-input.js';
 
 /** What may change at llm/stream. */
@@ -26,7 +26,7 @@ export class LlmStream extends PortInput {
 
   /** Goes on, with the changes if there are any. A body that is not named keeps its exact bytes. */
   reply(changes: LlmStreamChanges = {}): Answer<'llm/stream'> {
-    return new Answer({ type: '', change: (sent) => changedMembers(sent, changes) });
+    return new Answer({ type: '', change: ifGiven(changes, (sent) => changedMembers(sent, changes)) });
   }
 }
 

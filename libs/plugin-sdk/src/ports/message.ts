@@ -2,11 +2,11 @@ import type { JsonObject, JsonValue } from '../json.js';
 
 /** A tool call as it stands in a message. */
 export interface MessageCall {
-  id: string;
-  name: string;
-  arguments?: JsonValue;
-  attempt?: number;
-  idempotency_key?: string;
+  readonly id: string;
+  readonly name: string;
+  readonly arguments?: JsonValue;
+  readonly attempt?: number;
+  readonly idempotency_key?: string;
 }
 
 /**
@@ -14,17 +14,17 @@ export interface MessageCall {
  * as it came. `content` is a text, or the output of the call `call_id`.
  */
 export interface Message {
-  id: string;
-  session_id: string;
-  run_id?: string;
-  turn_id?: string;
-  role: 'user' | 'assistant' | 'tool' | 'system' | 'developer';
-  content: { text: string } | { call_id: string; output?: JsonValue };
-  attachments?: JsonValue[];
-  tool_calls?: MessageCall[];
-  event_seq: number;
+  readonly id: string;
+  readonly session_id: string;
+  readonly run_id?: string;
+  readonly turn_id?: string;
+  readonly role: 'user' | 'assistant' | 'tool' | 'system' | 'developer';
+  readonly content: { readonly text: string } | { readonly call_id: string; readonly output?: JsonValue };
+  readonly attachments?: readonly JsonValue[];
+  readonly tool_calls?: readonly MessageCall[];
+  readonly event_seq: number;
   /** RFC 3339; empty in a message a plugin makes. */
-  created_at: string;
+  readonly created_at: string;
 }
 
 /**

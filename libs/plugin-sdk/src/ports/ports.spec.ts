@@ -40,7 +40,7 @@ describe('answers', () => {
       name: 'p',
       version: '1.0.0',
       onAgentRequest: (request) => {
-        for (const message of request.messages) message.content = { text: 'gone' };
+        for (const message of request.messages) Object.assign(message, { content: { text: 'gone' } });
         return request.reply({ messages: request.messages });
       },
     });

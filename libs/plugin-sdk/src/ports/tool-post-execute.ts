@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonValue } from '../json.js';
-import { Answer, overlay } from './answer.js';
+import { Answer, ifGiven, overlay } from './answer.js';
 import { PortInput, type Question } from './port-input.js';
 import { readCall, readResult, spellingOf, type ToolCall, type ToolResult } from './tool-call.js';
 
@@ -28,7 +28,7 @@ export class ToolPostExecute extends PortInput {
     const { output, success, error } = changes;
     return new Answer({
       type: '',
-      change: (sent) => {
+      change: ifGiven(changes, (sent) => {
         const result = isJsonObject(sent['result']) ? sent['result'] : {};
         const changed = overlay(result, {
           [spellingOf(result, 'Output')]:
@@ -37,7 +37,7 @@ export class ToolPostExecute extends PortInput {
           [spellingOf(result, 'Error')]: error === null ? '' : error,
         });
         return changed === undefined ? undefined : { ...sent, result: changed };
-      },
+      }),
     });
   }
 }

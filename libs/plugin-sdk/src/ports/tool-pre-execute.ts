@@ -1,5 +1,5 @@
 import { isJsonObject, type JsonObject, type JsonValue } from '../json.js';
-import { Answer, overlay, type PayloadChange } from './answer.js';
+import { Answer, ifGiven, overlay, type PayloadChange } from './answer.js';
 import { PortInput, type Question } from './port-input.js';
 import { readCall, type ToolCall } from './tool-call.js';
 
@@ -46,10 +46,10 @@ export class ToolPreExecute extends PortInput {
   }
 }
 
-function changedArguments(changes: ToolPreExecuteChanges): PayloadChange {
-  return (sent: JsonObject) => {
+function changedArguments(changes: ToolPreExecuteChanges): PayloadChange | undefined {
+  return ifGiven(changes, (sent: JsonObject) => {
     const call = isJsonObject(sent['call']) ? sent['call'] : {};
     const changed = overlay(call, { arguments: changes.arguments });
     return changed === undefined ? undefined : { ...sent, call: changed };
-  };
+  });
 }
