@@ -8,6 +8,7 @@ const SOURCES = [
   'libs',
   'plugin',
   'examples',
+  'tests',
   'prisma',
   'scripts',
   'tools',

@@ -1,10 +1,12 @@
 // What a gate costs: this process → plugin-host → TypeScript plugin → back, against two bare gRPC hops over the same
-// kinds of sockets, in the same run and in alternating rounds.
+// kinds of sockets, in the same run and in alternating rounds. The plugin's hop is mutual TLS, as in production; the
+// floor is plain, and a second floor shows what TLS alone adds.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { GateCall, Message } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import { connectPluginHosts } from '@codedock/plugin-bridge';
+import { createHostIdentity } from '@codedock/plugin-sdk/testing';
 import {
   eventually,
   freePort,
@@ -14,131 +16,148 @@ import {
   temporaryFolder,
   writePlugin,
 } from '@codedock/testkit';
-
 import { floorClient } from './floor-process.js';
 import { startHostApi } from './host-api.js';
-import { sequence, throughput } from './load.js';
-import { median, percentile, printTable, rounded } from './statistics.js';
+import { type Amount, type Measured, measure, type Subject } from './load.js';
+import { median, printTable, rounded } from './statistics.js';
 
 const asJson = process.argv.includes('--json');
-const quick = process.argv.includes('--quick');
-const ROUNDS = quick ? 2 : 5;
-const CALLS = quick ? 300 : 1_500;
-const WIDE_CALLS = quick ? 600 : 3_000;
+const AMOUNT: Amount = process.argv.includes('--quick')
+  ? { rounds: 4, calls: 100, wideCalls: 400 }
+  : { rounds: 20, calls: 150, wideCalls: 600 };
 const TOKEN = 'token-of-a-benchmark-on-loopback-only';
 
-interface Series {
-  p50: number[];
-  p99: number[];
-  perSecond: number[];
+interface Floor {
+  readonly pids: readonly number[];
+  call(payload: Buffer): Promise<Buffer>;
 }
 
 async function main(): Promise<void> {
   const folder = await temporaryFolder('codedock-bench-');
-  const processes: TestProcess[] = [];
-  const pluginRoot = path.join(folder.path, 'plugins');
-  await mkdir(pluginRoot, { mode: 0o755 });
-  await writePlugin(pluginRoot, 'echo', {
-    source: `import { serve } from '@codedock/plugin-sdk'; serve({ name: 'echo', version: '1.0.0', onAgentRequest: (input) => input.reply() });`,
-  });
-  const hostApi = await startHostApi(TOKEN);
-  const [gatePort, healthPort, forwardPort] = [await freePort(), await freePort(), await freePort()];
-  const echoSocket = `unix:${path.join(folder.path, 'echo.sock')}`;
-  const floor = path.join(__dirname, 'floor-process.js');
-  const start = async (args: string[], ready: RegExp | string, env: Record<string, string> = {}) => {
-    const started = await startProcess({ command: process.execPath, args, ready, env });
-    processes.push(started);
+  const closing: (() => unknown)[] = [() => folder.remove()];
+  const start = async (
+    name: string,
+    args: string[],
+    ready: RegExp | string,
+    env: Record<string, string> = {},
+  ): Promise<TestProcess> => {
+    const started = await startProcess({ name, command: process.execPath, args, ready, env });
+    closing.push(() => started.stop());
     return started;
   };
-  await start([floor, echoSocket], /listening/);
-  await start([floor, `127.0.0.1:${forwardPort}`, echoSocket], /listening/);
-  await start([path.join(repositoryRoot(), 'apps/plugin-host/dist/main.js')], `http://127.0.0.1:${healthPort}/readyz`, {
-    CODEDOCK_PLUGIN_DIR: pluginRoot,
-    PLUGIN_HOST_LISTEN: `127.0.0.1:${gatePort}`,
-    CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
-    CODEDOCK_HOST_API_URL: hostApi.address,
-    CODEDOCK_INTERNAL_TOKEN: TOKEN,
-    CODEDOCK_LOG_LEVEL: 'warn',
-  });
-  const hosts = connectPluginHosts({ urls: [`127.0.0.1:${gatePort}`], token: TOKEN });
-  const bare = floorClient(`127.0.0.1:${forwardPort}`);
+  const startFloor = async (name: string, env: Record<string, string>): Promise<Floor> => {
+    const program = path.join(__dirname, 'floor-process.js');
+    const socket = `unix:${path.join(folder.path, `${name}.sock`)}`;
+    const listen = `127.0.0.1:${await freePort()}`;
+    const end = await start(`${name} end`, [program, socket], /listening/, env);
+    const middle = await start(`${name} middle`, [program, listen, socket], /listening/, env);
+    const client = floorClient(listen);
+    closing.push(() => client.close());
+    return { pids: [middle.pid, end.pid], call: client.call };
+  };
   try {
+    const plain = await startFloor('plain', {});
+    const tls = await startFloor('tls', { FLOOR_TLS: JSON.stringify(await createHostIdentity()) });
+
+    const pluginRoot = path.join(folder.path, 'plugins');
+    await mkdir(pluginRoot, { mode: 0o755 });
+    await writePlugin(pluginRoot, 'echo', { source: ECHO_PLUGIN });
+    const hostApi = await startHostApi(TOKEN);
+    closing.push(() => hostApi.close());
+    const [gatePort, healthPort] = [await freePort(), await freePort()];
+    const host = await start(
+      'plugin-host',
+      [path.join(repositoryRoot(), 'apps/plugin-host/dist/main.js')],
+      `http://127.0.0.1:${healthPort}/readyz`,
+      {
+        CODEDOCK_PLUGIN_DIR: pluginRoot,
+        PLUGIN_HOST_LISTEN: `127.0.0.1:${gatePort}`,
+        CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
+        CODEDOCK_HOST_API_URL: hostApi.address,
+        CODEDOCK_INTERNAL_TOKEN: TOKEN,
+        CODEDOCK_LOG_LEVEL: 'warn',
+      },
+    );
+    const hosts = connectPluginHosts({ urls: [`127.0.0.1:${gatePort}`], token: TOKEN });
+    closing.push(() => hosts.close());
     await eventually(() => hosts.readiness().ready, { what: 'the plugin chain' });
-    const hooks = hosts.hooks();
-    const table: (string | number)[][] = [];
+    const [listed] = await hosts.plugins.list();
+    const plugin = listed?.ok === true ? listed.value[0] : undefined;
+    if (plugin === undefined) throw new Error('the plugin-host lists no plugin');
+    const pids = [host.pid, plugin.pid];
+
+    const rows: (string | number)[][] = [];
     let json: Record<string, number> = {};
     for (const kib of [1, 64]) {
-      const { gate, floor: base } = await compare(hooks, bare, kib);
+      const [floor, floorTls, gate] = (await measure(
+        [
+          floorSubject('floor', plain, kib),
+          floorSubject('floor, second hop TLS', tls, kib),
+          gateSubject(hosts.hooks(), pids, kib),
+        ],
+        AMOUNT,
+      )) as [Measured, Measured, Measured];
       const ratios = {
-        gate_p50_ratio: rounded(median(gate.p50) / median(base.p50)),
-        gate_p99_ratio: rounded(median(gate.p99) / median(base.p99)),
-        gate_throughput_ratio: rounded(median(gate.perSecond) / median(base.perSecond)),
+        gate_p50_ratio: rounded(gate.p50 / floor.p50),
+        gate_p99_ratio: rounded(gate.p99 / floor.p99),
+        gate_throughput_ratio: rounded(gate.perSecond / floor.perSecond),
       };
-      table.push([
-        `${kib} KiB floor`,
-        rounded(median(base.p50)),
-        rounded(median(base.p99)),
-        Math.round(median(base.perSecond)),
-        '',
-        '',
-        '',
-      ]);
-      table.push([
-        `${kib} KiB gate`,
-        rounded(median(gate.p50)),
-        rounded(median(gate.p99)),
-        Math.round(median(gate.perSecond)),
-        ...Object.values(ratios),
-      ]);
+      rows.push(row(`${kib} KiB floor`, floor, floor));
+      rows.push(row(`${kib} KiB floor, second hop TLS`, floorTls, floor));
+      rows.push(row(`${kib} KiB gate`, gate, floor));
       if (kib === 1) json = ratios;
     }
-    const unsubscribed = await unsubscribedMicroseconds(hooks);
-    if (!asJson) {
-      printTable(['', 'p50 ms', 'p99 ms', '32-way calls/s', 'p50 ratio', 'p99 ratio', 'throughput ratio'], table);
-      console.log(`gate without subscriber: ${rounded(unsubscribed)} µs`);
-    } else {
-      printTable(['', 'p50 ms', 'p99 ms', '32-way calls/s', 'p50 ratio', 'p99 ratio', 'throughput ratio'], table);
-      console.log(JSON.stringify({ ...json, unsubscribed_us: rounded(unsubscribed) }));
-    }
+    const unsubscribed = rounded(await unsubscribedMicroseconds(hosts.hooks()));
+    printTable(HEADS, rows);
+    console.log('CPU: caller + middle + end, µs per call with 32 in flight. Ratios are against the plain floor.');
+    console.log(`gate without subscriber: ${unsubscribed} µs`);
+    if (asJson) console.log(JSON.stringify({ ...json, unsubscribed_us: unsubscribed }));
   } finally {
-    bare.close();
-    await hosts.close();
-    for (const started of processes.reverse()) await started.stop();
-    await hostApi.close();
-    await folder.remove();
+    for (const close of closing.reverse()) await close();
   }
 }
 
-async function compare(
-  hooks: Hooks,
-  bare: { call(payload: Buffer): Promise<Buffer> },
-  kib: number,
-): Promise<{ gate: Series; floor: Series }> {
-  const event = { systemPrompt: 'You are careful.', messages: [message('x'.repeat(kib * 1024 - 350))] };
+const ECHO_PLUGIN = `import { serve } from '@codedock/plugin-sdk';
+serve({ name: 'echo', version: '1.0.0', onAgentRequest: (input) => input.reply() });`;
+
+const HEADS = ['', 'p50 ms', 'p99 ms', '32-way/s', 'p50 ×', 'p99 ×', '32-way ×', 'CPU µs', 'CPU ×'];
+
+function row(name: string, one: Measured, floor: Measured): (string | number)[] {
+  const total = sum(one.cpu);
+  return [
+    name,
+    rounded(one.p50),
+    rounded(one.p99),
+    Math.round(one.perSecond),
+    rounded(one.p50 / floor.p50),
+    rounded(one.p99 / floor.p99),
+    rounded(one.perSecond / floor.perSecond),
+    one.cpu.map(Math.round).join(' + ') || 'unknown',
+    total === 0 ? 'unknown' : rounded(total / sum(floor.cpu)),
+  ];
+}
+
+function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0);
+}
+
+function floorSubject(name: string, floor: Floor, kib: number): Subject {
   const payload = Buffer.alloc(kib * 1024, 'x');
-  const askGate = async () => {
-    const call = gateCall();
-    const answer = await hooks.transformContext?.(event, call);
-    if (answer === undefined || answer.kind === 'could_not_ask' || call.records.length !== 1)
-      throw new Error(`the gate was not asked: ${JSON.stringify(answer)}`);
+  return { name, pids: floor.pids, call: () => floor.call(payload) };
+}
+
+function gateSubject(hooks: Hooks, pids: readonly number[], kib: number): Subject {
+  const event = { systemPrompt: 'You are careful.', messages: [message('x'.repeat(kib * 1024 - 350))] };
+  return {
+    name: 'gate',
+    pids,
+    async call() {
+      const call = gateCall();
+      const answer = await hooks.transformContext?.(event, call);
+      if (answer === undefined || answer.kind === 'could_not_ask' || call.records.length !== 1)
+        throw new Error(`the gate was not asked: ${JSON.stringify(answer)}`);
+    },
   };
-  const askBare = () => bare.call(payload);
-  const gate: Series = { p50: [], p99: [], perSecond: [] };
-  const floor: Series = { p50: [], p99: [], perSecond: [] };
-  await sequence(askBare, CALLS);
-  await sequence(askGate, CALLS);
-  for (let round = 0; round < ROUNDS; round += 1) {
-    for (const [series, ask] of [
-      [floor, askBare],
-      [gate, askGate],
-    ] as const) {
-      const latencies = await sequence(ask, CALLS);
-      series.p50.push(percentile(latencies, 0.5));
-      series.p99.push(percentile(latencies, 0.99));
-      series.perSecond.push(await throughput(ask, WIDE_CALLS));
-    }
-  }
-  return { gate, floor };
 }
 
 /** What the loop pays for a gate nobody subscribed to: the call and what it waits for. */
