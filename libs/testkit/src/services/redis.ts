@@ -11,6 +11,8 @@ export interface TestRedis {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
+  /** Sends one command over a connection of its own, e.g. `run('FLUSHALL')`. */
+  run(command: string, ...args: readonly string[]): Promise<unknown>;
   /** kill -9; what it held is lost. */
   kill(): Promise<void>;
   /** Starts it again on the same port, empty. */
@@ -66,6 +68,14 @@ export async function startRedis(): Promise<TestRedis> {
     port,
     get pid() {
       return running.pid;
+    },
+    run: async (command, ...args) => {
+      const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: 1 });
+      try {
+        return await client.call(command, ...args);
+      } finally {
+        client.disconnect();
+      }
     },
     kill: async () => {
       await running.kill();
