@@ -217,13 +217,17 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   };
 
   const stop = async () => {
-    await Promise.all(runners.map((runner) => (runner.hasExited() ? undefined : runner.stop())));
-    await Promise.all(pluginHosts.map((host) => (host.hasExited() ? undefined : host.stop())));
-    await Promise.all(gateways.map((gateway) => (gateway.hasExited() ? undefined : gateway.stop())));
+    // A process that does not stop in time fails the suite, but must not leave the rest behind.
+    const stopped: PromiseSettledResult<unknown>[] = [];
+    for (const processes of [runners, pluginHosts, gateways]) {
+      const running = processes.filter((each) => !each.hasExited());
+      stopped.push(...(await Promise.allSettled(running.map((each) => each.stop()))));
+    }
     await db.end();
     await store.close();
     await database.drop();
     await folder.remove();
+    for (const result of stopped) if (result.status === 'rejected') throw result.reason;
   };
 
   const createKey: System['createKey'] = async ({ tenant = 'default', scopes = SCOPES, expiresAt } = {}) => {
