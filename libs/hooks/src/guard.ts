@@ -1,4 +1,12 @@
-import { type Clock, failureCodeOf, type GateCall, type HookOutcome, isAppError } from '@codedock/domain';
+import {
+  failureCodeOf,
+  type GateCall,
+  type HookOutcome,
+  type HookRecord,
+  isAppError,
+  type ScratchpadPatch,
+  type TimerClock,
+} from '@codedock/domain';
 import type { CouldNotAsk } from './could-not-ask.js';
 import { isRemoteDecision } from './decision-shape.js';
 import type { GateDecision, GateEvent, GateHook } from './gates.js';
@@ -9,7 +17,7 @@ export interface GuardOptions<G extends RemoteGateName> {
   /** Milliseconds for the whole gate: the caller's own timer. A function is read once per asking. */
   readonly budgetMs: number | ((event: GateEvent<G>, call: GateCall) => number);
   /** Measures the budget. */
-  readonly clock: Clock;
+  readonly clock: TimerClock;
   /** On a rewrite gate: true when a failure to ask must end like a failed veto gate. Veto gates always fail closed. */
   readonly failClosed?: (event: GateEvent<G>, call: GateCall) => boolean;
 }
@@ -29,9 +37,7 @@ type Answer<G extends RemoteGateName> =
 export function guard<G extends RemoteGateName>(gate: G, hook: GateHook<G>, options: GuardOptions<G>): GateHook<G> {
   return async (event, call) => {
     const started = options.clock.now();
-    const bounded = boundedCall(call);
-    const answer = await answerWithin(gate, hook, event, bounded, options);
-    bounded.end(answer.kind === 'decision');
+    const answer = await answerWithin(gate, hook, event, call, options);
     if (answer.kind === 'decision') return answer.decision;
     if (answer.kind === 'stopped') return failed(gate, STOPPED, event, call, options);
     call.record({
@@ -57,37 +63,44 @@ const STOPPED: CouldNotAsk = {
   reason: 'The host stopped asking: the caller gave up.',
 };
 
-async function answerWithin<G extends RemoteGateName>(
+// One promise, one timer and one signal: this runs at every gate, so it is no composition of races and sleeps.
+function answerWithin<G extends RemoteGateName>(
   gate: G,
   hook: GateHook<G>,
   event: GateEvent<G>,
-  bounded: BoundedCall,
+  call: GateCall,
   options: GuardOptions<G>,
-): Promise<Answer<G>> {
-  if (bounded.call.signal.aborted) return { kind: 'stopped' };
-  const budget = budgetOf(event, bounded.call, options);
+): Answer<G> | Promise<Answer<G>> {
+  if (call.signal.aborted) return { kind: 'stopped' };
+  const budget = budgetOf(event, call, options);
   if (budget === undefined) {
     return { kind: 'failed', outcome: 'not ready', reason: `The host knows no budget for ${gate}.` };
   }
-  const asked = (async (): Promise<Answer<G>> => {
+  return new Promise((resolve) => {
+    const controller = new AbortController();
+    const bounded = new BoundedCall(call, controller.signal);
+    const end = (answer: Answer<G>) => {
+      if (!bounded.open) return;
+      bounded.open = false;
+      cancelTimer();
+      call.signal.removeEventListener('abort', stop);
+      if (answer.kind !== 'decision') controller.abort(call.signal.aborted ? call.signal.reason : GATE_OVER);
+      resolve(answer);
+    };
+    const stop = () => end({ kind: 'stopped' });
+    call.signal.addEventListener('abort', stop, { once: true });
+    const cancelTimer = options.clock.after(budget, () =>
+      end({ kind: 'failed', outcome: 'timeout', reason: `The host got no answer at ${gate} within ${budget} ms.` }),
+    );
     try {
-      return judged(gate, await hook(event, bounded.call));
+      Promise.resolve(hook(event, bounded)).then(
+        (value) => end(judged(gate, value)),
+        (error: unknown) => end(thrown(gate, error)),
+      );
     } catch (error) {
-      return thrown(gate, error);
+      end(thrown(gate, error));
     }
-  })();
-  const timer = new AbortController();
-  const late = options.clock.sleep(budget, timer.signal).then(
-    (): Answer<G> => ({
-      kind: 'failed',
-      outcome: 'timeout',
-      reason: `The host got no answer at ${gate} within ${budget} ms.`,
-    }),
-  );
-  const stopped = bounded.stopped.then((): Answer<G> => ({ kind: 'stopped' }));
-  const answer = await Promise.race([asked, stopped, late]);
-  timer.abort(GATE_OVER);
-  return answer;
+  });
 }
 
 function budgetOf<G extends RemoteGateName>(event: GateEvent<G>, call: GateCall, options: GuardOptions<G>) {
@@ -99,7 +112,11 @@ function budgetOf<G extends RemoteGateName>(event: GateEvent<G>, call: GateCall,
 }
 
 function judged<G extends RemoteGateName>(gate: G, value: unknown): Answer<G> {
-  if (isRemoteDecision(gate, value)) return { kind: 'decision', decision: value };
+  try {
+    if (isRemoteDecision(gate, value)) return { kind: 'decision', decision: value };
+  } catch (error) {
+    return thrown(gate, error);
+  }
   return { kind: 'failed', outcome: 'invalid', reason: `The host got an answer that is no decision of ${gate}.` };
 }
 
@@ -144,49 +161,33 @@ function failsClosed<G extends RemoteGateName>(event: GateEvent<G>, call: GateCa
   }
 }
 
-interface BoundedCall {
-  readonly call: GateCall;
-  /** Resolves when the caller's signal aborts. */
-  readonly stopped: Promise<void>;
-  /** From now on the hook can neither record nor merge; unless it answered, its signal is aborted. */
-  end(answered: boolean): void;
-}
+/** The call as the hook sees it: what it records or merges once the gate is over is dropped. */
+class BoundedCall implements GateCall {
+  open = true;
+  readonly site: GateCall['site'];
+  readonly principal: GateCall['principal'];
+  readonly scratchpad: GateCall['scratchpad'];
+  readonly loop?: NonNullable<GateCall['loop']>;
 
-function boundedCall(call: GateCall): BoundedCall {
-  const controller = new AbortController();
-  let open = true;
-  let stop: () => void = () => undefined;
-  const stopped = new Promise<void>((resolve) => {
-    stop = resolve;
-  });
-  const onAbort = () => {
-    controller.abort(call.signal.reason);
-    stop();
-  };
-  if (call.signal.aborted) onAbort();
-  else call.signal.addEventListener('abort', onAbort, { once: true });
-  return {
-    call: {
-      site: call.site,
-      principal: call.principal,
-      signal: controller.signal,
-      scratchpad: call.scratchpad,
-      merge: (patch) => {
-        if (open) call.merge(patch);
-      },
-      record: (record) => {
-        if (open) call.record(record);
-      },
-      get records() {
-        return call.records;
-      },
-      ...(call.loop === undefined ? {} : { loop: call.loop }),
-    },
-    stopped,
-    end(answered) {
-      open = false;
-      call.signal.removeEventListener('abort', onAbort);
-      if (!answered) controller.abort();
-    },
-  };
+  constructor(
+    private readonly outer: GateCall,
+    readonly signal: AbortSignal,
+  ) {
+    this.site = outer.site;
+    this.principal = outer.principal;
+    this.scratchpad = outer.scratchpad;
+    if (outer.loop !== undefined) this.loop = outer.loop;
+  }
+
+  get records(): readonly HookRecord[] {
+    return this.outer.records;
+  }
+
+  merge(patch: ScratchpadPatch): void {
+    if (this.open) this.outer.merge(patch);
+  }
+
+  record(record: HookRecord): void {
+    if (this.open) this.outer.record(record);
+  }
 }

@@ -1,7 +1,7 @@
-import type { Clock } from '@codedock/domain';
+import type { TimerClock } from '@codedock/domain';
 
 /** A clock whose time passes only when told. */
-export class VirtualClock implements Clock {
+export class VirtualClock implements TimerClock {
   private time = 0;
   private sleepers: { at: number; wake: () => void }[] = [];
 
@@ -19,6 +19,14 @@ export class VirtualClock implements Clock {
         resolve();
       });
     });
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const sleeper = { at: this.time + ms, wake: run };
+    this.sleepers.push(sleeper);
+    return () => {
+      this.sleepers = this.sleepers.filter((other) => other !== sleeper);
+    };
   }
 
   /** Sleepers that still wait. */

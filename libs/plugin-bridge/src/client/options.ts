@@ -1,4 +1,4 @@
-import type { Clock, JsonObject } from '@codedock/domain';
+import type { JsonObject, TimerClock } from '@codedock/domain';
 import type { Port } from '@codedock/proto';
 import type { CapabilitySigner } from '../capability.js';
 
@@ -48,7 +48,7 @@ export interface PluginHostsOptions {
   readonly tls?: BridgeTls;
   /** Milliseconds of a gate unless a subscriber declares more; 2,000. */
   readonly gateTimeoutMs?: number;
-  readonly clock?: Clock;
+  readonly clock?: TimerClock;
   readonly logger?: BridgeLogger;
   readonly metrics?: BridgeMetrics;
   readonly epochStore?: EpochStore;

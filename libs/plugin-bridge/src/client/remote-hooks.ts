@@ -1,4 +1,4 @@
-import type { Clock, GateCall, LedgerEventType } from '@codedock/domain';
+import type { GateCall, LedgerEventType, TimerClock } from '@codedock/domain';
 import { isTerminal, type RunStatus, TERMINAL_EVENTS } from '@codedock/domain';
 import {
   type GateEvent,
@@ -24,7 +24,7 @@ export interface RemoteParts {
   readonly replicas: ReplicaSet;
   readonly asker: GateAsker;
   readonly memory: ChainMemory;
-  readonly clock: Clock;
+  readonly clock: TimerClock;
   readonly gateTimeoutMs: number;
   readonly notifications: NotificationQueue;
 }
