@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const require = createRequire(join(root, 'libs/store/package.json'));
+const require = createRequire(import.meta.url);
 const output = join(root, 'libs/store/src/generated');
 const stamp = join(output, '.stamp');
 const prisma = require.resolve('prisma/package.json');
