@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import { type gate, isPort, plugin } from '@codedock/proto';
-import { credentials } from '@grpc/grpc-js';
+import { credentials, status } from '@grpc/grpc-js';
 import type { PluginHostConfig } from './config.js';
 import { DesiredState } from './desired/desired-state.js';
 import { scanRoots } from './discovery/scanner.js';
 import { runGateChain } from './dispatch/gate-chain.js';
 import { observeOutcomes } from './dispatch/observe-outcomes.js';
+import { failure } from './grpc/status.js';
 import { absentHostApi, connectHostApi, type HostApiConnection } from './host-calls/host-api-client.js';
 import { Guardian } from './process/guardian.js';
 import { sweepSocketDirectories } from './process/socket-directory.js';
@@ -71,8 +72,11 @@ export class PluginHost {
     });
   }
 
-  /** Asks one gate. @throws AppError `plugin_refused` (FAILED_PRECONDITION) when this host may not be asked. */
-  async dispatch(request: gate.GateRequest): Promise<gate.GateAnswer> {
+  /**
+   * Asks one gate; the signal ends the chain and cancels the question in the plugin that is being asked.
+   * @throws AppError `plugin_refused` (FAILED_PRECONDITION) when this host may not be asked; CANCELLED by the signal.
+   */
+  async dispatch(request: gate.GateRequest, signal?: AbortSignal): Promise<gate.GateAnswer> {
     this.requireEpoch(request.minChainEpoch);
     const { port, envelope } = request;
     if (!isPort(port)) throw new AppError('invalid_request', `Dispatch: there is no port "${port}"`);
@@ -80,9 +84,10 @@ export class PluginHost {
     const { endpoints, missing, budgets } = this.set.table;
     const budgetMs = request.budgetMs || (budgets.get(port) ?? this.config.gateTimeoutMs);
     const startedAt = Date.now();
-    const question = { port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch };
+    const question = { port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch, signal };
     const answer = await this.counted(runGateChain(question, endpoints.get(port) ?? [], missing));
     observeOutcomes(port, startedAt, answer.outcomes);
+    if (signal?.aborted) throw failure(status.CANCELLED, 'the caller cancelled the gate');
     return answer;
   }
 

@@ -1,3 +1,5 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { gate, health, plugin } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import pino from 'pino';
@@ -14,6 +16,9 @@ let running: RunningPluginHost;
 let client: gate.GateServiceClient;
 let address: string;
 
+/** A file in which a plugin leaves a word. */
+const note = (name: string) => join(root.temporary, name);
+
 const allowed = new grpc.Metadata();
 allowed.set('authorization', `Bearer ${internalToken}`);
 
@@ -23,7 +28,15 @@ beforeAll(async () => {
     subscriptions: ['agent/input', 'run.started'],
     answers: { 'agent/input': { append: '!' } },
     tools: [{ name: 'lookup' }],
-    execute: { hang: true },
+    execute: { hang: true, noteCancel: note('tool-cancelled') },
+  });
+  root.addFixture('two-hangs', {
+    subscriptions: ['agent/pre-step'],
+    answers: { 'agent/pre-step': { hang: true, noteAsked: note('asked'), noteCancel: note('cancelled') } },
+  });
+  root.addFixture('zz-later', {
+    subscriptions: ['agent/pre-step'],
+    answers: { 'agent/pre-step': { noteAsked: note('later-asked') } },
   });
   gateway = await startFakeGateway();
   const port = await freePort();
@@ -108,12 +121,13 @@ describe('the gate service', () => {
           port: 'agent/input',
           subscribers: [{ plugin: 'one', version: '1.2.3', generation: 1, failurePolicy: 'closed', timeoutMs: 2_000 }],
         },
+        { port: 'agent/pre-step' },
       ],
       tools: [{ plugin: 'one', name: 'lookup', effectClass: 'effectful', timeoutMs: 60_000, live: true }],
       events: [{ event: 'run.started', plugins: ['one'] }],
     });
     await running.host.stopPlugin('one');
-    await until(() => snapshots.at(-1)?.ports.length === 0);
+    await until(() => snapshots.at(-1)?.ports[0]?.port !== 'agent/input');
     await running.host.startPlugin('one');
     await until(() => snapshots.at(-1)?.ports[0]?.subscribers[0]?.generation === 2);
     stream.cancel();
@@ -131,6 +145,25 @@ describe('the gate service', () => {
       setTimeout(() => call.cancel(), 50);
     });
     expect(await failed).toMatchObject({ code: grpc.status.CANCELLED });
+    await until(() => existsSync(note('tool-cancelled')));
+  });
+
+  it('ends the chain when the caller cancels the gate, down to the handler of the plugin', async () => {
+    const began = performance.now();
+    const failed = new Promise<grpc.ServiceError | null>((resolve) => {
+      const call = client.dispatch(
+        { ...question(), port: 'agent/pre-step' },
+        allowed,
+        { deadline: Date.now() + 10_000 },
+        (error) => resolve(error),
+      );
+      void until(() => existsSync(note('asked'))).then(() => call.cancel());
+    });
+    expect(await failed).toMatchObject({ code: grpc.status.CANCELLED });
+    await until(() => existsSync(note('cancelled')));
+    expect(performance.now() - began).toBeLessThan(1_500);
+    expect(readFileSync(note('asked'), 'utf8')).toBe('agent/pre-step\n');
+    expect(existsSync(note('later-asked'))).toBe(false);
   });
 
   it('tells probes without a token how it is', async () => {

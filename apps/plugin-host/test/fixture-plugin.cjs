@@ -3,7 +3,7 @@
 // A complete plugin written against the wire alone, with one behaviour per misdeed. Its plugin.json "config" says which:
 // {subscriptions, manifest, tools, answers: {port: answer}, listen: {...}}; see `behave` for the answers.
 const { spawn } = require('node:child_process');
-const { mkdtempSync, writeSync } = require('node:fs');
+const { appendFileSync, mkdtempSync, writeSync } = require('node:fs');
 const { createRequire } = require('node:module');
 const { tmpdir } = require('node:os');
 const { join } = require('node:path');
@@ -62,8 +62,13 @@ async function main() {
       hostClient[method](request, (error, reply) => (error ? reject(error) : resolve(reply))),
     );
 
+  const noteCancel = (call, behaviour) => {
+    if (behaviour.noteCancel) call.on('cancelled', () => appendFileSync(behaviour.noteCancel, 'cancelled\n'));
+  };
+
   async function behave(envelope) {
     const answer = config.answers?.[envelope.type] ?? {};
+    if (answer.noteAsked) appendFileSync(answer.noteAsked, `${envelope.type}\n`);
     if (answer.log) writeSync(2, `${JSON.stringify({ '@level': 'info', '@message': answer.log })}\n`);
     if (answer.dropBroker) brokerStream.end();
     if (answer.hang) await new Promise(() => {});
@@ -128,6 +133,7 @@ async function main() {
       }
     },
     onEvent: (call, callback) => {
+      noteCancel(call, config.answers?.[call.request.type] ?? {});
       behave(call.request).then(
         (reply) => callback(null, reply),
         (error) => callback({ code: grpc.status.UNKNOWN, details: error.message }),
@@ -135,6 +141,7 @@ async function main() {
     },
     executeMethod: (call, callback) => {
       const behaviour = config.execute ?? {};
+      noteCancel(call, behaviour);
       if (behaviour.hang) return;
       if (behaviour.exit !== undefined) process.exit(behaviour.exit);
       callback(null, {

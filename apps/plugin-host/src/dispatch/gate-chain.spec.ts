@@ -59,7 +59,12 @@ const payloads: Record<Port, unknown> = {
 const run = (
   port: Port,
   endpoints: GateEndpoint[],
-  more: { budgetMs?: number; context?: unknown; missing?: { plugin: string; reason: string }[] } = {},
+  more: {
+    budgetMs?: number;
+    context?: unknown;
+    missing?: { plugin: string; reason: string }[];
+    signal?: AbortSignal;
+  } = {},
 ) =>
   runGateChain(
     {
@@ -74,6 +79,7 @@ const run = (
       }),
       budgetMs: more.budgetMs ?? 2_000,
       chainEpoch: 7,
+      signal: more.signal,
     },
     endpoints,
     more.missing ?? [],
@@ -285,5 +291,26 @@ describe('the budget', () => {
     const answer = await run('agent/request', [slow, endpoint('next', continues)]);
     expect(slow.sent[0]?.budgetMs).toBe(30);
     expect(outcomes(answer)).toEqual(['slow timeout', 'next continued']);
+  });
+});
+
+describe('a caller that cancels', () => {
+  it('ends the chain: the plugin that is asked is told, the next is not asked', async () => {
+    const abort = new AbortController();
+    const told: unknown[] = [];
+    const slow = endpoint('slow', continues, {
+      ask: (_envelope, _timeoutMs, _promisedMs, signal) =>
+        new Promise((resolve) => {
+          signal?.addEventListener('abort', () => {
+            told.push(signal.reason);
+            resolve({ kind: 'cancelled' });
+          });
+          setImmediate(() => abort.abort('enough'));
+        }),
+    });
+    const next = endpoint('next', continues);
+    await run('agent/input', [slow, next], { signal: abort.signal });
+    expect(told).toEqual(['enough']);
+    expect(next.sent).toEqual([]);
   });
 });

@@ -23,7 +23,12 @@ export interface GateEndpoint {
   readonly maxPayloadBytes: number;
   readonly identity: PluginIdentity;
   /** Asks once; never rejects, and settles within `timeoutMs`. `promisedMs` is what it would get at best. */
-  ask(envelope: plugin.Envelope, timeoutMs: number, promisedMs: number): Promise<AskResult>;
+  ask(
+    envelope: plugin.Envelope,
+    timeoutMs: number,
+    promisedMs: number,
+    signal: AbortSignal | undefined,
+  ): Promise<AskResult>;
 }
 
 /** A required plugin that never came up. */
@@ -39,6 +44,8 @@ export interface GateQuestion {
   /** Milliseconds of the gate as the caller counts them. */
   readonly budgetMs: number;
   readonly chainEpoch: number;
+  /** Ends the chain, and cancels the question in the plugin that is being asked; nobody reads the answer then. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 const noBytes = Buffer.alloc(0);
@@ -84,7 +91,7 @@ class GateChain {
     }
     const endsAt = this.question.budgetMs - chainReserveMs;
     for (const endpoint of endpoints) {
-      if (this.failure !== undefined || this.ending !== undefined) break;
+      if (this.failure !== undefined || this.ending !== undefined || this.question.signal?.aborted) break;
       await this.askOne(endpoint, endsAt);
     }
     return this.answer();
@@ -105,7 +112,8 @@ class GateChain {
     }
     const limit = Math.min(endpoint.timeoutMs, left);
     const sent = this.envelopeFor(limit);
-    const result = await endpoint.ask(sent, limit, endpoint.timeoutMs);
+    const result = await endpoint.ask(sent, limit, endpoint.timeoutMs, this.question.signal);
+    if (result.kind === 'cancelled') return;
     this.seen.push(endpoint.plugin);
     if (result.kind === 'failed') return fail(result.outcome, result.reason, result.queueMs);
     const reply = interpretReply(

@@ -22,8 +22,13 @@ export class GateController {
   }
 
   @GrpcMethod(service, 'Dispatch')
-  dispatch(request: gate.GateRequest): Promise<gate.GateAnswer> {
-    return answered(() => this.host.dispatch(request));
+  dispatch(
+    request: gate.GateRequest,
+    _: Metadata,
+    call: ServerUnaryCall<gate.GateRequest, gate.GateAnswer>,
+  ): Promise<gate.GateAnswer> {
+    const signal = cancellationOf(call);
+    return answered(() => this.host.dispatch(request, signal));
   }
 
   @GrpcMethod(service, 'Notify')
@@ -40,9 +45,8 @@ export class GateController {
     _: Metadata,
     call: ServerUnaryCall<gate.ToolRequest, gate.ToolAnswer>,
   ): Promise<gate.ToolAnswer> {
-    const abort = new AbortController();
-    call.on('cancelled', () => abort.abort());
-    return answered(() => this.host.executeTool(request, abort.signal));
+    const signal = cancellationOf(call);
+    return answered(() => this.host.executeTool(request, signal));
   }
 
   @GrpcMethod(service, 'ListPlugins')
@@ -69,6 +73,16 @@ export class GateController {
   refresh(): Promise<gate.RefreshResult> {
     return answered(() => this.host.refresh());
   }
+}
+
+// One for all: capturing a stack per cancelled call would tell nothing.
+const CANCELLED = new DOMException('the caller cancelled the call', 'AbortError');
+
+/** Fires when the caller gives the call up, by cancel, deadline or a lost connection. */
+function cancellationOf(call: ServerUnaryCall<unknown, unknown>): AbortSignal {
+  const abort = new AbortController();
+  call.on('cancelled', () => abort.abort(CANCELLED));
+  return abort.signal;
 }
 
 /** Nest passes on code and message of an RpcException only; anything unexpected is left to the filter, which logs it. */

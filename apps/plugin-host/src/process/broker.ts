@@ -3,7 +3,11 @@ import type { wire } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 
 /** Options of every server on a brokered connection. */
-const serverOptions = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };
+const serverOptions = {
+  'grpc.max_receive_message_length': -1,
+  'grpc.max_send_message_length': -1,
+  'grpc.enable_channelz': 0,
+};
 
 /**
  * The host's side of go-plugin's broker: one stream for the life of the process, over which further listeners are

@@ -14,6 +14,7 @@ const channelOptions: grpc.ChannelOptions = {
   'grpc.service_config_disable_resolution': 1,
   'grpc.client_idle_timeout_ms': 2 ** 31 - 1,
   'grpc.enable_retries': 0,
+  'grpc.enable_channelz': 0,
 };
 
 const healthService = 'plugin';

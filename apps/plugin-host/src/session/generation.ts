@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { deadlineSlackMs, plugin } from '@codedock/proto';
+import { deadlineSlackMs, plugin, withoutCallerStack } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
@@ -139,8 +139,12 @@ export class Generation {
     return `${describeExit(await process.exited)}${process.describeOutput()}`;
   }
 
-  /** Asks a gate or delivers an event. */
-  onEvent(envelope: plugin.Envelope, timeoutMs: number, emitDepth = 0): Promise<CallResult<plugin.Envelope>> {
+  /** Asks a gate or delivers an event; the signal cancels it in the plugin. */
+  onEvent(
+    envelope: plugin.Envelope,
+    timeoutMs: number,
+    { emitDepth = 0, signal }: { readonly emitDepth?: number; readonly signal?: AbortSignal | undefined } = {},
+  ): Promise<CallResult<plugin.Envelope>> {
     return this.call(
       { sessionId: envelope.sessionId, runId: envelope.runId, capability: envelope.capability, emitDepth },
       timeoutMs,
@@ -151,6 +155,7 @@ export class Generation {
           { deadline: Date.now() + timeoutMs + deadlineSlackMs },
           callback,
         ),
+      signal,
     );
   }
 
@@ -336,10 +341,13 @@ export class Generation {
       this.calls.begin(open);
       this.failOpenCalls.add(onProcessEnd);
       signal?.addEventListener('abort', onAbort);
-      const call = start((error, reply) => {
-        if (error === null) settle({ kind: 'answered', reply });
-        else if (!settled) void this.classify(error, timeoutMs).then(settle);
-      });
+      const call = withoutCallerStack(() =>
+        start((error, reply) => {
+          if (error === null) settle({ kind: 'answered', reply });
+          else if (!settled) void this.classify(error, timeoutMs).then(settle);
+        }),
+      );
+      if (signal?.aborted) onAbort();
     });
   }
 

@@ -28,6 +28,7 @@ export type PluginState = 'starting' | 'ready' | 'draining' | 'stopped' | 'faile
 /** How asking a plugin ended, with the milliseconds waited for a slot. */
 export type AskResult =
   | { readonly kind: 'answered'; readonly reply: plugin.Envelope; readonly queueMs: number }
+  | { readonly kind: 'cancelled' }
   | { readonly kind: 'failed'; readonly outcome: FailedOutcome; readonly reason: string; readonly queueMs: number };
 
 /** Outcomes of a gate call that brought no answer to look at. */
@@ -179,8 +180,16 @@ export class PluginSession {
     });
   }
 
-  /** Asks a gate; `timeoutMs` includes waiting for a slot, `promisedMs` is what the plugin may expect at best. */
-  async ask(envelope: plugin.Envelope, timeoutMs: number, promisedMs: number): Promise<AskResult> {
+  /**
+   * Asks a gate; `timeoutMs` includes waiting for a slot, `promisedMs` is what the plugin may expect at best. The signal
+   * ends the wait and cancels the question in the plugin.
+   */
+  async ask(
+    envelope: plugin.Envelope,
+    timeoutMs: number,
+    promisedMs: number,
+    signal?: AbortSignal,
+  ): Promise<AskResult> {
     const generation = this.current;
     if (generation === undefined || !generation.alive)
       return { kind: 'failed', outcome: 'not ready', reason: this.reason || 'its process is ending', queueMs: 0 };
@@ -189,8 +198,13 @@ export class PluginSession {
     let queueMs = 0;
     if (!this.gateSlots.tryTake()) {
       const waitingSince = performance.now();
-      const granted = await this.gateSlots.take(timeoutMs);
+      const granted = await this.gateSlots.take(timeoutMs, signal);
       queueMs = performance.now() - waitingSince;
+      if (signal?.aborted) {
+        if (granted) this.gateSlots.release();
+        this.breaker.inconclusive();
+        return { kind: 'cancelled' };
+      }
       if (!granted || queueMs >= timeoutMs) {
         if (granted) this.gateSlots.release();
         this.breaker.inconclusive();
@@ -203,19 +217,19 @@ export class PluginSession {
       }
     }
     const givenMs = timeoutMs - queueMs;
-    const result = await generation.onEvent(envelope, givenMs);
+    const result = await generation.onEvent(envelope, givenMs, { signal });
     this.gateSlots.release();
     this.judge(result, givenMs, promisedMs);
     if (result.kind === 'answered') return { kind: 'answered', reply: result.reply, queueMs };
-    const outcome = result.outcome === 'cancelled' ? 'error' : result.outcome;
-    return { kind: 'failed', outcome, reason: result.reason, queueMs };
+    if (result.outcome === 'cancelled') return { kind: 'cancelled' };
+    return { kind: 'failed', outcome: result.outcome, reason: result.reason, queueMs };
   }
 
   /** Delivers an event; what comes of it interests nobody. */
   async notify(envelope: plugin.Envelope, timeoutMs: number, emitDepth: number): Promise<void> {
     const generation = this.current;
     if (generation?.alive !== true) return;
-    const result = await generation.onEvent(envelope, timeoutMs, emitDepth);
+    const result = await generation.onEvent(envelope, timeoutMs, { emitDepth });
     if (result.kind === 'failed')
       this.log.debug(
         { event: envelope.type, outcome: result.outcome, reason: result.reason },

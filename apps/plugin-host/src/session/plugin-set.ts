@@ -254,6 +254,6 @@ function endpointOf(session: PluginSession, port: Port, rpcTimeoutMs: number): G
     get identity() {
       return session.identity;
     },
-    ask: (envelope, timeoutMs, promisedMs) => session.ask(envelope, timeoutMs, promisedMs),
+    ask: (envelope, timeoutMs, promisedMs, signal) => session.ask(envelope, timeoutMs, promisedMs, signal),
   };
 }

@@ -18,6 +18,7 @@ export class Slots {
 
   /** Waits for a place: true with the place taken, false when the time passed or the signal fired without one. */
   take(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
+    if (signal?.aborted) return Promise.resolve(false);
     if (this.tryTake()) return Promise.resolve(true);
     return new Promise((resolve) => {
       const giveUp = () => {
