@@ -21,11 +21,12 @@ export interface Identity {
 type CreateOptions = Parameters<typeof X509CertificateGenerator.createSelfSigned>[0];
 type CryptoProvider = Parameters<typeof X509CertificateGenerator.createSelfSigned>[1];
 
-const algorithm = { name: 'ECDSA', namedCurve: 'P-521', hash: 'SHA-512' };
+// P-256, because it is the one curve every peer takes: TLS of gRPC wheels for Python (BoringSSL) offers no P-521 signatures.
+const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 const clockSkewMs = 30_000;
 const validForMs = 262_980 * 3_600_000;
 
-/** A fresh self-signed P-521 certificate for `localhost`, usable by both ends, as go-plugin makes them. */
+/** A fresh self-signed P-256 certificate for `localhost`, usable by both ends. */
 export async function createIdentity(now: Date = new Date()): Promise<Identity> {
   const keys = (await webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify'])) as webcrypto.CryptoKeyPair;
   const serial = randomBytes(16);
