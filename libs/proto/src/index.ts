@@ -3,6 +3,7 @@
  * `plugin` (codedock.plugin.v1), `gate` (codedock.gate.v1), `host` (codedock.host.v1),
  * `wire` (go-plugin's own services), `health` (grpc.health.v1).
  */
+export { withoutCallerStack } from './caller-stack.js';
 export * as gate from './gen/codedock/gate/v1/gate.js';
 export * as host from './gen/codedock/host/v1/host.js';
 export * as plugin from './gen/codedock/plugin/v1/plugin.js';

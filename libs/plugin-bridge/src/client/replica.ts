@@ -10,6 +10,9 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.max_send_message_length': -1,
   'grpc.enable_http_proxy': 0,
   'grpc.service_config_disable_resolution': 1,
+  // What is sent again, and when, is decided here; nobody reads channelz.
+  'grpc.enable_retries': 0,
+  'grpc.enable_channelz': 0,
   'grpc.use_local_subchannel_pool': 1,
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.min_reconnect_backoff_ms': 100,

@@ -1,4 +1,5 @@
 import type { HookOutcome } from '@codedock/domain';
+import { withoutCallerStack } from '@codedock/proto';
 import { type CallOptions, type ClientUnaryCall, type Metadata, type ServiceError, status } from '@grpc/grpc-js';
 
 /** How an RPC ended. */
@@ -32,12 +33,14 @@ export function callOnce<Q, A>(
   return new Promise((resolve) => {
     let headers = false;
     const onAbort = () => call.cancel();
-    const call = method(request, metadata, { deadline: Date.now() + deadlineMs }, (error, value) => {
-      signal?.removeEventListener('abort', onAbort);
-      if (error === null) resolve({ kind: 'answered', value });
-      // Until a connection carries the call, its peer is still the channel's target.
-      else resolve({ kind: 'failed', error, headers, unsent: call.getPeer() === target });
-    });
+    const call = withoutCallerStack(() =>
+      method(request, metadata, { deadline: Date.now() + deadlineMs }, (error, value) => {
+        signal?.removeEventListener('abort', onAbort);
+        if (error === null) resolve({ kind: 'answered', value });
+        // Until a connection carries the call, its peer is still the channel's target.
+        else resolve({ kind: 'failed', error, headers, unsent: call.getPeer() === target });
+      }),
+    );
     call.once('metadata', () => {
       headers = true;
     });

@@ -7,7 +7,11 @@ import type { OutputStream } from './output-stream.js';
 import { createSocketPath } from './socket-path.js';
 import { createTransportSecurity } from './transport-security.js';
 
-const serverOptions = { 'grpc.max_receive_message_length': -1, 'grpc.max_send_message_length': -1 };
+const serverOptions = {
+  'grpc.max_receive_message_length': -1,
+  'grpc.max_send_message_length': -1,
+  'grpc.enable_channelz': 0,
+};
 const clientOptions: ChannelOptions = {
   ...serverOptions,
   'grpc.default_authority': 'localhost',

@@ -5,6 +5,7 @@
 // source: plugin/wire.proto
 
 /* eslint-disable */
+import { bytesOf, encoded } from "../../codec.js";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -319,7 +320,7 @@ export const StdioData: MessageFns<StdioData> = {
               break;
             }
 
-            message.data = Buffer.from(reader.bytes());
+            message.data = bytesOf(reader);
             continue;
           }
         }
@@ -352,9 +353,9 @@ export const GRPCBrokerService = {
     path: "/plugin.GRPCBroker/StartStream" as const,
     requestStream: true as const,
     responseStream: true as const,
-    requestSerialize: (value: ConnInfo): Buffer => Buffer.from(ConnInfo.encode(value).finish()),
+    requestSerialize: (value: ConnInfo): Buffer => encoded(ConnInfo, value),
     requestDeserialize: (value: Buffer): ConnInfo => ConnInfo.decode(value),
-    responseSerialize: (value: ConnInfo): Buffer => Buffer.from(ConnInfo.encode(value).finish()),
+    responseSerialize: (value: ConnInfo): Buffer => encoded(ConnInfo, value),
     responseDeserialize: (value: Buffer): ConnInfo => ConnInfo.decode(value),
   },
 } as const;
@@ -381,9 +382,9 @@ export const GRPCControllerService = {
     path: "/plugin.GRPCController/Shutdown" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    requestSerialize: (value: Empty): Buffer => encoded(Empty, value),
     requestDeserialize: (value: Buffer): Empty => Empty.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
 } as const;
@@ -423,9 +424,9 @@ export const GRPCStdioService = {
     path: "/plugin.GRPCStdio/StreamStdio" as const,
     requestStream: false as const,
     responseStream: true as const,
-    requestSerialize: (value: Empty1): Buffer => Buffer.from(Empty1.encode(value).finish()),
+    requestSerialize: (value: Empty1): Buffer => encoded(Empty1, value),
     requestDeserialize: (value: Buffer): Empty1 => Empty1.decode(value),
-    responseSerialize: (value: StdioData): Buffer => Buffer.from(StdioData.encode(value).finish()),
+    responseSerialize: (value: StdioData): Buffer => encoded(StdioData, value),
     responseDeserialize: (value: Buffer): StdioData => StdioData.decode(value),
   },
 } as const;

@@ -5,6 +5,7 @@
 // source: codedock/gate/v1/gate.proto
 
 /* eslint-disable */
+import { bytesOf, encoded } from "../../../../codec.js";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -861,7 +862,7 @@ export const ToolSnapshot: MessageFns<ToolSnapshot> = {
               break;
             }
 
-            message.parametersSchema = Buffer.from(reader.bytes());
+            message.parametersSchema = bytesOf(reader);
             continue;
           }
           case 5: {
@@ -2399,9 +2400,9 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/Watch" as const,
     requestStream: false as const,
     responseStream: true as const,
-    requestSerialize: (value: WatchRequest): Buffer => Buffer.from(WatchRequest.encode(value).finish()),
+    requestSerialize: (value: WatchRequest): Buffer => encoded(WatchRequest, value),
     requestDeserialize: (value: Buffer): WatchRequest => WatchRequest.decode(value),
-    responseSerialize: (value: Snapshot): Buffer => Buffer.from(Snapshot.encode(value).finish()),
+    responseSerialize: (value: Snapshot): Buffer => encoded(Snapshot, value),
     responseDeserialize: (value: Buffer): Snapshot => Snapshot.decode(value),
   },
   /**
@@ -2412,9 +2413,9 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/Dispatch" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: GateRequest): Buffer => Buffer.from(GateRequest.encode(value).finish()),
+    requestSerialize: (value: GateRequest): Buffer => encoded(GateRequest, value),
     requestDeserialize: (value: Buffer): GateRequest => GateRequest.decode(value),
-    responseSerialize: (value: GateAnswer): Buffer => Buffer.from(GateAnswer.encode(value).finish()),
+    responseSerialize: (value: GateAnswer): Buffer => encoded(GateAnswer, value),
     responseDeserialize: (value: Buffer): GateAnswer => GateAnswer.decode(value),
   },
   /** Hands a ledger event to the plugins that subscribe to it. Answered when queued, not when delivered. */
@@ -2422,9 +2423,9 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/Notify" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: NotifyRequest): Buffer => Buffer.from(NotifyRequest.encode(value).finish()),
+    requestSerialize: (value: NotifyRequest): Buffer => encoded(NotifyRequest, value),
     requestDeserialize: (value: Buffer): NotifyRequest => NotifyRequest.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   /** Executes a plugin's tool; cancelling the call cancels it in the plugin. */
@@ -2432,18 +2433,18 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/ExecuteTool" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ToolRequest): Buffer => Buffer.from(ToolRequest.encode(value).finish()),
+    requestSerialize: (value: ToolRequest): Buffer => encoded(ToolRequest, value),
     requestDeserialize: (value: Buffer): ToolRequest => ToolRequest.decode(value),
-    responseSerialize: (value: ToolAnswer): Buffer => Buffer.from(ToolAnswer.encode(value).finish()),
+    responseSerialize: (value: ToolAnswer): Buffer => encoded(ToolAnswer, value),
     responseDeserialize: (value: Buffer): ToolAnswer => ToolAnswer.decode(value),
   },
   listPlugins: {
     path: "/codedock.gate.v1.GateService/ListPlugins" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ListPluginsRequest): Buffer => Buffer.from(ListPluginsRequest.encode(value).finish()),
+    requestSerialize: (value: ListPluginsRequest): Buffer => encoded(ListPluginsRequest, value),
     requestDeserialize: (value: Buffer): ListPluginsRequest => ListPluginsRequest.decode(value),
-    responseSerialize: (value: PluginList): Buffer => Buffer.from(PluginList.encode(value).finish()),
+    responseSerialize: (value: PluginList): Buffer => encoded(PluginList, value),
     responseDeserialize: (value: Buffer): PluginList => PluginList.decode(value),
   },
   /** Until StartPlugin or a restart of the host. NOT_FOUND for an unknown name. */
@@ -2451,18 +2452,18 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/StopPlugin" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: PluginName): Buffer => Buffer.from(PluginName.encode(value).finish()),
+    requestSerialize: (value: PluginName): Buffer => encoded(PluginName, value),
     requestDeserialize: (value: Buffer): PluginName => PluginName.decode(value),
-    responseSerialize: (value: PluginStatus): Buffer => Buffer.from(PluginStatus.encode(value).finish()),
+    responseSerialize: (value: PluginStatus): Buffer => encoded(PluginStatus, value),
     responseDeserialize: (value: Buffer): PluginStatus => PluginStatus.decode(value),
   },
   startPlugin: {
     path: "/codedock.gate.v1.GateService/StartPlugin" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: PluginName): Buffer => Buffer.from(PluginName.encode(value).finish()),
+    requestSerialize: (value: PluginName): Buffer => encoded(PluginName, value),
     requestDeserialize: (value: Buffer): PluginName => PluginName.decode(value),
-    responseSerialize: (value: PluginStatus): Buffer => Buffer.from(PluginStatus.encode(value).finish()),
+    responseSerialize: (value: PluginStatus): Buffer => encoded(PluginStatus, value),
     responseDeserialize: (value: Buffer): PluginStatus => PluginStatus.decode(value),
   },
   /** Starts a new generation and switches when it is ready; the old one stays when it does not come up. */
@@ -2470,9 +2471,9 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/ReloadPlugin" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: PluginName): Buffer => Buffer.from(PluginName.encode(value).finish()),
+    requestSerialize: (value: PluginName): Buffer => encoded(PluginName, value),
     requestDeserialize: (value: Buffer): PluginName => PluginName.decode(value),
-    responseSerialize: (value: PluginStatus): Buffer => Buffer.from(PluginStatus.encode(value).finish()),
+    responseSerialize: (value: PluginStatus): Buffer => encoded(PluginStatus, value),
     responseDeserialize: (value: Buffer): PluginStatus => PluginStatus.decode(value),
   },
   /** Re-reads the chain epoch and the disabled set from the host API now. */
@@ -2480,9 +2481,9 @@ export const GateServiceService = {
     path: "/codedock.gate.v1.GateService/Refresh" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: RefreshRequest): Buffer => Buffer.from(RefreshRequest.encode(value).finish()),
+    requestSerialize: (value: RefreshRequest): Buffer => encoded(RefreshRequest, value),
     requestDeserialize: (value: Buffer): RefreshRequest => RefreshRequest.decode(value),
-    responseSerialize: (value: RefreshResult): Buffer => Buffer.from(RefreshResult.encode(value).finish()),
+    responseSerialize: (value: RefreshResult): Buffer => encoded(RefreshResult, value),
     responseDeserialize: (value: Buffer): RefreshResult => RefreshResult.decode(value),
   },
 } as const;

@@ -5,6 +5,7 @@
 // source: codedock/host/v1/host.proto
 
 /* eslint-disable */
+import { bytesOf, encoded } from "../../../../codec.js";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -112,7 +113,7 @@ export const Caller: MessageFns<Caller> = {
               break;
             }
 
-            message.capability = Buffer.from(reader.bytes());
+            message.capability = bytesOf(reader);
             continue;
           }
         }
@@ -598,36 +599,36 @@ export const HostApiService = {
     path: "/codedock.host.v1.HostApi/GetDesired" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: GetDesiredRequest): Buffer => Buffer.from(GetDesiredRequest.encode(value).finish()),
+    requestSerialize: (value: GetDesiredRequest): Buffer => encoded(GetDesiredRequest, value),
     requestDeserialize: (value: Buffer): GetDesiredRequest => GetDesiredRequest.decode(value),
-    responseSerialize: (value: Desired): Buffer => Buffer.from(Desired.encode(value).finish()),
+    responseSerialize: (value: Desired): Buffer => encoded(Desired, value),
     responseDeserialize: (value: Buffer): Desired => Desired.decode(value),
   },
   memoryGet: {
     path: "/codedock.host.v1.HostApi/MemoryGet" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: MemoryGetRequest): Buffer => Buffer.from(MemoryGetRequest.encode(value).finish()),
+    requestSerialize: (value: MemoryGetRequest): Buffer => encoded(MemoryGetRequest, value),
     requestDeserialize: (value: Buffer): MemoryGetRequest => MemoryGetRequest.decode(value),
-    responseSerialize: (value: MemoryValue): Buffer => Buffer.from(MemoryValue.encode(value).finish()),
+    responseSerialize: (value: MemoryValue): Buffer => encoded(MemoryValue, value),
     responseDeserialize: (value: Buffer): MemoryValue => MemoryValue.decode(value),
   },
   memoryUpsert: {
     path: "/codedock.host.v1.HostApi/MemoryUpsert" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: MemoryUpsertRequest): Buffer => Buffer.from(MemoryUpsertRequest.encode(value).finish()),
+    requestSerialize: (value: MemoryUpsertRequest): Buffer => encoded(MemoryUpsertRequest, value),
     requestDeserialize: (value: Buffer): MemoryUpsertRequest => MemoryUpsertRequest.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   appendNotice: {
     path: "/codedock.host.v1.HostApi/AppendNotice" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: AppendNoticeRequest): Buffer => Buffer.from(AppendNoticeRequest.encode(value).finish()),
+    requestSerialize: (value: AppendNoticeRequest): Buffer => encoded(AppendNoticeRequest, value),
     requestDeserialize: (value: Buffer): AppendNoticeRequest => AppendNoticeRequest.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   /** An audit row about a plugin: refused call-back, crash, disabled by breaker. */
@@ -635,9 +636,9 @@ export const HostApiService = {
     path: "/codedock.host.v1.HostApi/RecordPluginEvent" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: PluginRecord): Buffer => Buffer.from(PluginRecord.encode(value).finish()),
+    requestSerialize: (value: PluginRecord): Buffer => encoded(PluginRecord, value),
     requestDeserialize: (value: Buffer): PluginRecord => PluginRecord.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
 } as const;

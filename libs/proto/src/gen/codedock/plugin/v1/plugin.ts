@@ -5,6 +5,7 @@
 // source: codedock/plugin/v1/plugin.proto
 
 /* eslint-disable */
+import { bytesOf, encoded } from "../../../../codec.js";
 import { BinaryReader, BinaryWriter } from "@bufbuild/protobuf/wire";
 import {
   type CallOptions,
@@ -644,7 +645,7 @@ export const Envelope: MessageFns<Envelope> = {
               break;
             }
 
-            message.payload = Buffer.from(reader.bytes());
+            message.payload = bytesOf(reader);
             continue;
           }
           case 8: {
@@ -652,7 +653,7 @@ export const Envelope: MessageFns<Envelope> = {
               break;
             }
 
-            message.context = Buffer.from(reader.bytes());
+            message.context = bytesOf(reader);
             continue;
           }
           case 20: {
@@ -684,7 +685,7 @@ export const Envelope: MessageFns<Envelope> = {
               break;
             }
 
-            message.principal = Buffer.from(reader.bytes());
+            message.principal = bytesOf(reader);
             continue;
           }
           case 24: {
@@ -692,7 +693,7 @@ export const Envelope: MessageFns<Envelope> = {
               break;
             }
 
-            message.capability = Buffer.from(reader.bytes());
+            message.capability = bytesOf(reader);
             continue;
           }
           case 25: {
@@ -700,7 +701,7 @@ export const Envelope: MessageFns<Envelope> = {
               break;
             }
 
-            message.skipResult = Buffer.from(reader.bytes());
+            message.skipResult = bytesOf(reader);
             continue;
           }
         }
@@ -810,7 +811,7 @@ export const Method: MessageFns<Method> = {
               break;
             }
 
-            message.parametersSchema = Buffer.from(reader.bytes());
+            message.parametersSchema = bytesOf(reader);
             continue;
           }
           case 4: {
@@ -981,7 +982,7 @@ export const MethodInput: MessageFns<MethodInput> = {
               break;
             }
 
-            message.arguments = Buffer.from(reader.bytes());
+            message.arguments = bytesOf(reader);
             continue;
           }
           case 20: {
@@ -1005,7 +1006,7 @@ export const MethodInput: MessageFns<MethodInput> = {
               break;
             }
 
-            message.principal = Buffer.from(reader.bytes());
+            message.principal = bytesOf(reader);
             continue;
           }
           case 23: {
@@ -1013,7 +1014,7 @@ export const MethodInput: MessageFns<MethodInput> = {
               break;
             }
 
-            message.capability = Buffer.from(reader.bytes());
+            message.capability = bytesOf(reader);
             continue;
           }
         }
@@ -1091,7 +1092,7 @@ export const MethodResult: MessageFns<MethodResult> = {
               break;
             }
 
-            message.output = Buffer.from(reader.bytes());
+            message.output = bytesOf(reader);
             continue;
           }
           case 3: {
@@ -1984,7 +1985,7 @@ export const SettingValue: MessageFns<SettingValue> = {
               break;
             }
 
-            message.value = Buffer.from(reader.bytes());
+            message.value = bytesOf(reader);
             continue;
           }
         }
@@ -2072,7 +2073,7 @@ export const SettingEntry: MessageFns<SettingEntry> = {
               break;
             }
 
-            message.value = Buffer.from(reader.bytes());
+            message.value = bytesOf(reader);
             continue;
           }
         }
@@ -2455,9 +2456,9 @@ export const PluginService = {
     path: "/codedock.plugin.v1.Plugin/Bootstrap" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: BootstrapRequest): Buffer => Buffer.from(BootstrapRequest.encode(value).finish()),
+    requestSerialize: (value: BootstrapRequest): Buffer => encoded(BootstrapRequest, value),
     requestDeserialize: (value: Buffer): BootstrapRequest => BootstrapRequest.decode(value),
-    responseSerialize: (value: Manifest): Buffer => Buffer.from(Manifest.encode(value).finish()),
+    responseSerialize: (value: Manifest): Buffer => encoded(Manifest, value),
     responseDeserialize: (value: Buffer): Manifest => Manifest.decode(value),
   },
   /** A gate (type = port name) or a ledger event (type = event name; the answer is ignored). */
@@ -2465,9 +2466,9 @@ export const PluginService = {
     path: "/codedock.plugin.v1.Plugin/OnEvent" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: Envelope): Buffer => Buffer.from(Envelope.encode(value).finish()),
+    requestSerialize: (value: Envelope): Buffer => encoded(Envelope, value),
     requestDeserialize: (value: Buffer): Envelope => Envelope.decode(value),
-    responseSerialize: (value: Envelope): Buffer => Buffer.from(Envelope.encode(value).finish()),
+    responseSerialize: (value: Envelope): Buffer => encoded(Envelope, value),
     responseDeserialize: (value: Buffer): Envelope => Envelope.decode(value),
   },
   /** Executes a tool the plugin registered. 60 s unless the method says otherwise; cancelled by the caller. */
@@ -2475,9 +2476,9 @@ export const PluginService = {
     path: "/codedock.plugin.v1.Plugin/ExecuteMethod" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: MethodInput): Buffer => Buffer.from(MethodInput.encode(value).finish()),
+    requestSerialize: (value: MethodInput): Buffer => encoded(MethodInput, value),
     requestDeserialize: (value: Buffer): MethodInput => MethodInput.decode(value),
-    responseSerialize: (value: MethodResult): Buffer => Buffer.from(MethodResult.encode(value).finish()),
+    responseSerialize: (value: MethodResult): Buffer => encoded(MethodResult, value),
     responseDeserialize: (value: Buffer): MethodResult => MethodResult.decode(value),
   },
 } as const;
@@ -2552,63 +2553,63 @@ export const HostService = {
     path: "/codedock.plugin.v1.Host/Emit" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: Envelope): Buffer => Buffer.from(Envelope.encode(value).finish()),
+    requestSerialize: (value: Envelope): Buffer => encoded(Envelope, value),
     requestDeserialize: (value: Buffer): Envelope => Envelope.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   registerMethod: {
     path: "/codedock.plugin.v1.Host/RegisterMethod" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: Method): Buffer => Buffer.from(Method.encode(value).finish()),
+    requestSerialize: (value: Method): Buffer => encoded(Method, value),
     requestDeserialize: (value: Buffer): Method => Method.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   memoryGet: {
     path: "/codedock.plugin.v1.Host/MemoryGet" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: MemoryKey): Buffer => Buffer.from(MemoryKey.encode(value).finish()),
+    requestSerialize: (value: MemoryKey): Buffer => encoded(MemoryKey, value),
     requestDeserialize: (value: Buffer): MemoryKey => MemoryKey.decode(value),
-    responseSerialize: (value: MemoryValue): Buffer => Buffer.from(MemoryValue.encode(value).finish()),
+    responseSerialize: (value: MemoryValue): Buffer => encoded(MemoryValue, value),
     responseDeserialize: (value: Buffer): MemoryValue => MemoryValue.decode(value),
   },
   memoryUpsert: {
     path: "/codedock.plugin.v1.Host/MemoryUpsert" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: MemoryEntry): Buffer => Buffer.from(MemoryEntry.encode(value).finish()),
+    requestSerialize: (value: MemoryEntry): Buffer => encoded(MemoryEntry, value),
     requestDeserialize: (value: Buffer): MemoryEntry => MemoryEntry.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   complete: {
     path: "/codedock.plugin.v1.Host/Complete" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: CompleteRequest): Buffer => Buffer.from(CompleteRequest.encode(value).finish()),
+    requestSerialize: (value: CompleteRequest): Buffer => encoded(CompleteRequest, value),
     requestDeserialize: (value: Buffer): CompleteRequest => CompleteRequest.decode(value),
-    responseSerialize: (value: CompleteResult): Buffer => Buffer.from(CompleteResult.encode(value).finish()),
+    responseSerialize: (value: CompleteResult): Buffer => encoded(CompleteResult, value),
     responseDeserialize: (value: Buffer): CompleteResult => CompleteResult.decode(value),
   },
   appendNotice: {
     path: "/codedock.plugin.v1.Host/AppendNotice" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: Notice): Buffer => Buffer.from(Notice.encode(value).finish()),
+    requestSerialize: (value: Notice): Buffer => encoded(Notice, value),
     requestDeserialize: (value: Buffer): Notice => Notice.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   getActiveTools: {
     path: "/codedock.plugin.v1.Host/GetActiveTools" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ActiveToolsRequest): Buffer => Buffer.from(ActiveToolsRequest.encode(value).finish()),
+    requestSerialize: (value: ActiveToolsRequest): Buffer => encoded(ActiveToolsRequest, value),
     requestDeserialize: (value: Buffer): ActiveToolsRequest => ActiveToolsRequest.decode(value),
-    responseSerialize: (value: ActiveTools): Buffer => Buffer.from(ActiveTools.encode(value).finish()),
+    responseSerialize: (value: ActiveTools): Buffer => encoded(ActiveTools, value),
     responseDeserialize: (value: Buffer): ActiveTools => ActiveTools.decode(value),
   },
   setActiveTools: {
@@ -2616,63 +2617,63 @@ export const HostService = {
     requestStream: false as const,
     responseStream: false as const,
     requestSerialize: (value: SetActiveToolsRequest): Buffer =>
-      Buffer.from(SetActiveToolsRequest.encode(value).finish()),
+      encoded(SetActiveToolsRequest, value),
     requestDeserialize: (value: Buffer): SetActiveToolsRequest => SetActiveToolsRequest.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   getSystemPrompt: {
     path: "/codedock.plugin.v1.Host/GetSystemPrompt" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: SystemPromptRequest): Buffer => Buffer.from(SystemPromptRequest.encode(value).finish()),
+    requestSerialize: (value: SystemPromptRequest): Buffer => encoded(SystemPromptRequest, value),
     requestDeserialize: (value: Buffer): SystemPromptRequest => SystemPromptRequest.decode(value),
-    responseSerialize: (value: SystemPrompt): Buffer => Buffer.from(SystemPrompt.encode(value).finish()),
+    responseSerialize: (value: SystemPrompt): Buffer => encoded(SystemPrompt, value),
     responseDeserialize: (value: Buffer): SystemPrompt => SystemPrompt.decode(value),
   },
   getSetting: {
     path: "/codedock.plugin.v1.Host/GetSetting" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: SettingKey): Buffer => Buffer.from(SettingKey.encode(value).finish()),
+    requestSerialize: (value: SettingKey): Buffer => encoded(SettingKey, value),
     requestDeserialize: (value: Buffer): SettingKey => SettingKey.decode(value),
-    responseSerialize: (value: SettingValue): Buffer => Buffer.from(SettingValue.encode(value).finish()),
+    responseSerialize: (value: SettingValue): Buffer => encoded(SettingValue, value),
     responseDeserialize: (value: Buffer): SettingValue => SettingValue.decode(value),
   },
   setSetting: {
     path: "/codedock.plugin.v1.Host/SetSetting" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: SettingEntry): Buffer => Buffer.from(SettingEntry.encode(value).finish()),
+    requestSerialize: (value: SettingEntry): Buffer => encoded(SettingEntry, value),
     requestDeserialize: (value: Buffer): SettingEntry => SettingEntry.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   getSecret: {
     path: "/codedock.plugin.v1.Host/GetSecret" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: SecretKey): Buffer => Buffer.from(SecretKey.encode(value).finish()),
+    requestSerialize: (value: SecretKey): Buffer => encoded(SecretKey, value),
     requestDeserialize: (value: Buffer): SecretKey => SecretKey.decode(value),
-    responseSerialize: (value: SecretValue): Buffer => Buffer.from(SecretValue.encode(value).finish()),
+    responseSerialize: (value: SecretValue): Buffer => encoded(SecretValue, value),
     responseDeserialize: (value: Buffer): SecretValue => SecretValue.decode(value),
   },
   setSecret: {
     path: "/codedock.plugin.v1.Host/SetSecret" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: SecretEntry): Buffer => Buffer.from(SecretEntry.encode(value).finish()),
+    requestSerialize: (value: SecretEntry): Buffer => encoded(SecretEntry, value),
     requestDeserialize: (value: Buffer): SecretEntry => SecretEntry.decode(value),
-    responseSerialize: (value: Empty): Buffer => Buffer.from(Empty.encode(value).finish()),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
   listModels: {
     path: "/codedock.plugin.v1.Host/ListModels" as const,
     requestStream: false as const,
     responseStream: false as const,
-    requestSerialize: (value: ModelsRequest): Buffer => Buffer.from(ModelsRequest.encode(value).finish()),
+    requestSerialize: (value: ModelsRequest): Buffer => encoded(ModelsRequest, value),
     requestDeserialize: (value: Buffer): ModelsRequest => ModelsRequest.decode(value),
-    responseSerialize: (value: Models): Buffer => Buffer.from(Models.encode(value).finish()),
+    responseSerialize: (value: Models): Buffer => encoded(Models, value),
     responseDeserialize: (value: Buffer): Models => Models.decode(value),
   },
 } as const;
