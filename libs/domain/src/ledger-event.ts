@@ -5,6 +5,7 @@ import type { OnBusy, RunStatus, StopReason } from './run.js';
 import type { ResultSource, ToolCallState, ToolResult } from './tool-call.js';
 import type { Usage } from './usage.js';
 
+/** Payload of the five events that end a run. `message` is safe to show, `by` names the hook or host that ended it. */
 interface RunEnded {
   readonly stopReason: StopReason;
   readonly message?: string;
@@ -15,46 +16,61 @@ interface RunEnded {
 
 /** Payload of every ledger event, by type. The closed union: a type that is not here does not exist. */
 export interface LedgerPayloads {
+  /** Accepted: the first event of a run. `message` is the stored input, after all gates. */
   'run.created': {
     readonly status: RunStatus;
     readonly agent: string;
     readonly message: Message;
     readonly onBusy?: OnBusy;
   };
+  /** A runner executes the run for the first time. */
   'run.started': Record<never, never>;
+  /** Between two states that are not final, a hand-back and the wait for a person included. */
   'run.state_changed': { readonly from: RunStatus; readonly to: RunStatus };
+  /** The model is about to be asked for the `iteration`th time; `tools` are the names it may call. */
   'turn.started': { readonly iteration: number; readonly tools: readonly string[] };
+  /** A later attempt goes on with a turn whose reply is stored. */
   'turn.resumed': { readonly iteration: number };
   /** Deltas of the former attempt of this turn count no more. */
   'turn.restarted': { readonly iteration: number; readonly reason: 'attempt' | 'model_retry' };
+  /** The model has begun to reply. */
   'assistant.started': Record<never, never>;
+  /** A piece of the reply, coalesced: at most 2 KiB or 50 ms of it. Gone for good after `turn.restarted`. */
   'assistant.delta': { readonly text: string };
+  /** The whole reply as stored; it counts, whatever the deltas said. `repaired`: text was made well-formed. */
   'assistant.completed': { readonly message: Message; readonly finishReason: string; readonly repaired?: boolean };
+  /** The model asks for a tool. Nothing has been checked or executed yet. */
   'tool.call_started': { readonly callId: string; readonly tool: string; readonly arguments: JsonValue };
+  /** A person must decide these calls; nothing of the turn executes before. */
   'tool.approval_required': {
     readonly approvalId: string;
     readonly calls: readonly ApprovalCall[];
     readonly supersedes?: string;
     readonly expiresAt: string;
   };
+  /** A person has decided some or all calls. `actor` is the key's name, or `host` on expiry. */
   'tool.approval_decided': {
     readonly approvalId: string;
     readonly decisions: readonly ApprovalDecision[];
     readonly actor: string;
   };
+  /** An approval is still open. */
   'tool.approval_reminder': { readonly approvalId: string };
+  /** The `n`th execution begins, with the arguments as gated and approved. Stored before the effect. */
   'tool.execution_started': {
     readonly callId: string;
     readonly tool: string;
     readonly n: number;
     readonly arguments: JsonValue;
   };
+  /** The `n`th execution failed and another follows; pure and idempotent tools only. */
   'tool.execution_retry': {
     readonly callId: string;
     readonly tool: string;
     readonly n: number;
     readonly error: string;
   };
+  /** The end of a call, executed or not: `state` says which, `source` whose result the model sees, `by` the hook. */
   'tool.execution_result': {
     readonly callId: string;
     readonly tool: string;
@@ -63,16 +79,27 @@ export interface LedgerPayloads {
     readonly result: ToolResult;
     readonly by?: string;
   };
+  /** The request was sent and no outcome came back; the call is not repeated. */
   'tool.outcome_unknown': { readonly callId: string; readonly tool: string; readonly error: string };
+  /** Tokens of this turn, and of the run so far. */
   'turn.usage_recorded': { readonly usage: Usage; readonly total: Usage };
+  /** The context was shortened; `messages` is how many remain. */
   'context.compacted': { readonly messages: number };
+  /** The turn is over with all its tool calls. */
   'turn.completed': { readonly iteration: number };
+  /** The end of a run; exactly one of the five ends is written per run. */
   'run.completed': RunEnded;
+  /** The end of a run that could not go on. */
   'run.failed': RunEnded;
+  /** The end of a run that was cancelled. */
   'run.cancelled': RunEnded;
+  /** The end of a run whose time was over. */
   'run.timed_out': RunEnded;
+  /** The end of a run that a policy refused, or that needed an answer from a policy that could not be asked. */
   'run.blocked': RunEnded;
+  /** A message for people; the model never sees it. Also outside of runs, then without `runId`. */
   'message.notice': { readonly message: Message; readonly plugin?: string };
+  /** An event of a plugin or extension, passed through. */
   'extension.event': { readonly extension: string; readonly name: string; readonly payload: JsonValue };
 }
 
