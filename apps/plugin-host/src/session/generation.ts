@@ -2,25 +2,21 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { deadlineSlackMs, plugin, withoutCallerStack } from '@codedock/proto';
-import * as grpc from '@grpc/grpc-js';
+import { plugin, withoutCallerStack } from '@codedock/proto';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
 import type { ToolRegistry } from '../host-calls/tool-registry.js';
-import { Broker } from '../process/broker.js';
 import { createIdentity } from '../process/certificate.js';
 import { childEnvironment } from '../process/child-env.js';
+import { GrpcLink } from '../process/grpc-link.js';
 import type { Guardian } from '../process/guardian.js';
-import { parseHandshake } from '../process/handshake.js';
-import { PluginChannel } from '../process/plugin-channel.js';
+import type { LinkCall, LinkDone, LinkResult, PluginLink } from '../process/plugin-link.js';
 import { describeExit, type Exit, PluginProcess } from '../process/plugin-process.js';
 import { createSocketDirectory, removeSocketDirectory } from '../process/socket-directory.js';
 import { terminate } from '../process/terminator.js';
 import { checkedManifest } from './checked-manifest.js';
 
-const exitGraceMs = 200;
 const lostConnectionGraceMs = 100;
-const healthTimeoutMs = 5_000;
 
 /** What starting a generation needs beside the candidate. */
 export interface GenerationSpec {
@@ -52,13 +48,11 @@ export type CallResult<Reply> =
   | { readonly kind: 'answered'; readonly reply: Reply }
   | {
       readonly kind: 'failed';
-      readonly outcome: 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'cancelled';
+      readonly outcome: 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'invalid' | 'cancelled';
       readonly reason: string;
     };
 
-type Start<Reply> = (callback: (error: grpc.ServiceError | null, reply: Reply) => void) => grpc.ClientUnaryCall;
-
-const noMetadata = new grpc.Metadata();
+type Start<Reply> = (link: PluginLink, done: LinkDone<Reply>) => LinkCall;
 
 /** One process of a plugin, from its start to its end. */
 export class Generation {
@@ -68,8 +62,7 @@ export class Generation {
   readyAt = 0;
   private readonly failOpenCalls = new Set<(reason: string) => void>();
   private process: PluginProcess | undefined;
-  private channel: PluginChannel | undefined;
-  private broker: Broker | undefined;
+  private link: PluginLink | undefined;
   private socketDirectory: string | undefined;
   private stopping = false;
   private checksum = '';
@@ -148,13 +141,7 @@ export class Generation {
     return this.call(
       { sessionId: envelope.sessionId, runId: envelope.runId, capability: envelope.capability, emitDepth },
       timeoutMs,
-      (callback) =>
-        this.requireChannel().plugin.onEvent(
-          envelope,
-          noMetadata,
-          { deadline: Date.now() + timeoutMs + deadlineSlackMs },
-          callback,
-        ),
+      (link, done) => link.onEvent(envelope, timeoutMs, done),
       signal,
     );
   }
@@ -168,13 +155,7 @@ export class Generation {
     return this.call(
       { sessionId: input.sessionId, runId: input.runId, capability: input.capability, emitDepth: 0 },
       timeoutMs,
-      (callback) =>
-        this.requireChannel().plugin.executeMethod(
-          input,
-          noMetadata,
-          { deadline: Date.now() + timeoutMs + deadlineSlackMs },
-          callback,
-        ),
+      (link, done) => link.executeMethod(input, timeoutMs, done),
       signal,
     );
   }
@@ -194,11 +175,8 @@ export class Generation {
   /** Ends the process within 4 s and removes everything it had. */
   async stop(): Promise<void> {
     this.stopping = true;
-    const { process, channel } = this;
-    if (process !== undefined && channel !== undefined) {
-      this.broker?.endStream();
-      await terminate(process, (timeoutMs) => channel.shutdown(timeoutMs));
-    }
+    const { process, link } = this;
+    if (process !== undefined && link !== undefined) await terminate(process, (timeoutMs) => link.shutdown(timeoutMs));
     await this.discard();
   }
 
@@ -231,78 +209,18 @@ export class Generation {
     const giveUp = () => process.killGroup();
     if (this.spec.signal.aborted) giveUp();
     this.spec.signal.addEventListener('abort', giveUp, { once: true });
-    const line = await within(
-      process.handshakeLine(),
-      left(),
-      () =>
-        `it printed no handshake within ${startTimeoutMs} ms and was killed; it must print its handshake line on stdout`,
-    );
-    if (line === undefined) throw await this.describeMissingHandshake(process);
-    const handshake = parseHandshake(line, candidate.settings.autoMtls);
-    const channel = new PluginChannel(handshake, identity);
-    this.channel = channel;
-    const ended = process.exited.then((exit): never => {
-      throw new AppError('plugin_refused', `it ended (${describeExit(exit)}) while it was being connected`);
-    });
-    ended.catch(() => undefined);
-    await Promise.race([ended, channel.checkHealth(Math.min(healthTimeoutMs, left()))]);
-    channel.readOutput((chunk) => process.writeOutput(chunk));
-    this.broker = new Broker(
-      channel.broker,
+    this.link = new GrpcLink({
+      process,
       directory,
-      () => channel.serverCredentials(),
-      (reason) => this.onConnectionLost(reason),
-    );
-    const hostServerId = await this.broker.serve((server) =>
-      server.addService(plugin.HostService, this.spec.hostService(this.calls)),
-    );
-    this.manifest = checkedManifest(await Promise.race([ended, this.bootstrap(hostServerId, left())]), log);
+      identity,
+      startTimeoutMs,
+      left,
+      hostService: this.spec.hostService(this.calls),
+      onConnectionLost: (reason) => this.onConnectionLost(reason),
+    });
+    this.manifest = checkedManifest(await this.link.connect(), log);
     this.spec.signal.removeEventListener('abort', giveUp);
     this.readyAt = Date.now();
-  }
-
-  private bootstrap(hostServerId: number, timeoutMs: number): Promise<plugin.Manifest> {
-    return new Promise((resolve, reject) => {
-      const timer = setTimeout(() => {
-        call.cancel();
-        reject(
-          new AppError(
-            'plugin_refused',
-            `it did not answer Bootstrap within the start time-out of ${this.spec.startTimeoutMs} ms; do slow work after Bootstrap`,
-          ),
-        );
-      }, timeoutMs);
-      const call = this.requireChannel().plugin.bootstrap(
-        { hostServerId },
-        noMetadata,
-        { deadline: Date.now() + timeoutMs + deadlineSlackMs },
-        (error, manifest) => {
-          clearTimeout(timer);
-          if (error === null) resolve(manifest);
-          else if (error.code === grpc.status.UNIMPLEMENTED)
-            reject(
-              new AppError(
-                'plugin_refused',
-                'it does not serve codedock.plugin.v1.Plugin; build it with a CodeDock plugin SDK',
-              ),
-            );
-          else
-            reject(
-              new AppError('plugin_refused', `its Bootstrap failed with gRPC code ${error.code}: ${error.details}`),
-            );
-        },
-      );
-    });
-  }
-
-  private async describeMissingHandshake(process: PluginProcess): Promise<AppError> {
-    const exit = await Promise.race([process.exited, delay(exitGraceMs)]);
-    if (exit === undefined)
-      return new AppError('plugin_refused', 'it closed its stdout without a handshake; print the handshake line first');
-    return new AppError(
-      'plugin_refused',
-      `it ended (${describeExit(exit)}) before the handshake; run it from a shell to see why, with CODEDOCK_PLUGIN set`,
-    );
   }
 
   private async describeFailedStart(process: PluginProcess): Promise<string> {
@@ -342,42 +260,27 @@ export class Generation {
       this.failOpenCalls.add(onProcessEnd);
       signal?.addEventListener('abort', onAbort);
       const call = withoutCallerStack(() =>
-        start((error, reply) => {
-          if (error === null) settle({ kind: 'answered', reply });
-          else if (!settled) void this.classify(error, timeoutMs).then(settle);
+        start(this.requireLink(), (result) => {
+          if (result.kind === 'answered') settle(result);
+          else if (!settled) void this.judged(result).then(settle);
         }),
       );
       if (signal?.aborted) onAbort();
     });
   }
 
-  private async classify(error: grpc.ServiceError, timeoutMs: number): Promise<CallResult<never>> {
-    const text = error.details || error.message;
-    switch (error.code) {
-      case grpc.status.DEADLINE_EXCEEDED:
-        return { kind: 'failed', outcome: 'timeout', reason: `no answer within ${Math.round(timeoutMs)} ms` };
-      case grpc.status.RESOURCE_EXHAUSTED:
-        return { kind: 'failed', outcome: /larger than max/i.test(text) ? 'oversize' : 'error', reason: text };
-      case grpc.status.UNAVAILABLE:
-      case grpc.status.CANCELLED:
-      case grpc.status.INTERNAL:
-        if ((await Promise.race([this.exited, delay(lostConnectionGraceMs)])) !== undefined) {
-          return { kind: 'failed', outcome: 'crashed', reason: `the plugin ended: ${await this.describeEnd()}` };
-        }
-        return {
-          kind: 'failed',
-          outcome: error.code === grpc.status.UNAVAILABLE ? 'unreachable' : 'error',
-          reason: text,
-        };
-      default:
-        return { kind: 'failed', outcome: 'error', reason: text };
-    }
+  /** A call that broke while the process ends has crashed, whatever the transport calls it. */
+  private async judged(result: Extract<LinkResult<never>, { kind: 'failed' }>): Promise<CallResult<never>> {
+    const { outcome, reason, mayBeEnd } = result;
+    if (mayBeEnd && (await Promise.race([this.exited, delay(lostConnectionGraceMs)])) !== undefined)
+      return { kind: 'failed', outcome: 'crashed', reason: `the plugin ended: ${await this.describeEnd()}` };
+    return { kind: 'failed', outcome, reason };
   }
 
   private onProcessEnd(exit: Exit): void {
     const reason = `the plugin ended: ${describeExit(exit)}${this.process?.describeOutput() ?? ''}`;
     for (const fail of [...this.failOpenCalls]) fail(reason);
-    this.channel?.close();
+    void this.link?.close();
   }
 
   /** A go-plugin broker that has lost its stream never comes back, so the process is of no use any more. */
@@ -398,8 +301,7 @@ export class Generation {
     this.stopping = true;
     this.process?.killGroup();
     await this.process?.exited;
-    this.broker?.close();
-    this.channel?.close();
+    await this.link?.close();
     if (this.socketDirectory !== undefined) await removeSocketDirectory(this.socketDirectory);
   }
 
@@ -408,9 +310,9 @@ export class Generation {
     return this.process;
   }
 
-  private requireChannel(): PluginChannel {
-    if (this.channel === undefined) throw new AppError('invariant_broken', 'a generation has no connection');
-    return this.channel;
+  private requireLink(): PluginLink {
+    if (this.link === undefined) throw new AppError('invariant_broken', 'a generation has no connection');
+    return this.link;
   }
 }
 
@@ -428,16 +330,4 @@ function delay(milliseconds: number): Promise<undefined> {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds, undefined).unref();
   });
-}
-
-async function within<T>(value: Promise<T>, timeoutMs: number, message: () => string): Promise<T> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new AppError('plugin_refused', message())), timeoutMs);
-  });
-  try {
-    return await Promise.race([value, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }

@@ -32,7 +32,7 @@ export type AskResult =
   | { readonly kind: 'failed'; readonly outcome: FailedOutcome; readonly reason: string; readonly queueMs: number };
 
 /** Outcomes of a gate call that brought no answer to look at. */
-export type FailedOutcome = 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'not ready';
+export type FailedOutcome = 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'invalid' | 'not ready';
 
 /** How executing a tool ended. */
 export interface ToolResult {
@@ -275,7 +275,8 @@ export class PluginSession {
   }
 
   private judge(result: CallResult<plugin.Envelope>, givenMs: number, promisedMs: number): void {
-    if (result.kind === 'answered' || result.outcome === 'error') this.breaker.answered();
+    if (result.kind === 'answered' || result.outcome === 'error' || result.outcome === 'invalid')
+      this.breaker.answered();
     else if (result.outcome === 'timeout' && givenMs >= Math.min(promisedMs, conclusiveTimeoutMs))
       this.breaker.timedOut();
     else this.breaker.inconclusive();

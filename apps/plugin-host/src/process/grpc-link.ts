@@ -1,0 +1,177 @@
+import { AppError } from '@codedock/domain';
+import { deadlineSlackMs, plugin } from '@codedock/proto';
+import * as grpc from '@grpc/grpc-js';
+import { Broker } from './broker.js';
+import type { Identity } from './certificate.js';
+import { parseHandshake } from './handshake.js';
+import { PluginChannel } from './plugin-channel.js';
+import type { LinkCall, LinkDone, LinkResult, PluginLink } from './plugin-link.js';
+import { describeExit, type PluginProcess } from './plugin-process.js';
+import { within } from './within.js';
+
+const exitGraceMs = 200;
+const healthTimeoutMs = 5_000;
+const noMetadata = new grpc.Metadata();
+
+/** What a gRPC link is made of. */
+export interface GrpcLinkSpec {
+  readonly process: PluginProcess;
+  /** Private folder for brokered sockets. */
+  readonly directory: string;
+  /** Absent without AutoMTLS. */
+  readonly identity: Identity | undefined;
+  readonly startTimeoutMs: number;
+  /** Milliseconds of the start time-out that are left. */
+  left(): number;
+  readonly hostService: plugin.HostServer;
+  /** The plugin's broker is closed for good. */
+  onConnectionLost(reason: string): void;
+}
+
+/** go-plugin's gRPC transport: handshake line, health, broker with the Host service, Bootstrap. */
+export class GrpcLink implements PluginLink {
+  private channel: PluginChannel | undefined;
+  private broker: Broker | undefined;
+
+  constructor(private readonly spec: GrpcLinkSpec) {}
+
+  async connect(): Promise<plugin.Manifest> {
+    const { process, identity, directory, startTimeoutMs, left } = this.spec;
+    const line = await within(
+      process.handshakeLine(),
+      left(),
+      () =>
+        `it printed no handshake within ${startTimeoutMs} ms and was killed; it must print its handshake line on stdout`,
+    );
+    if (line === undefined) throw await describeMissingHandshake(process);
+    const channel = new PluginChannel(parseHandshake(line, identity !== undefined), identity);
+    this.channel = channel;
+    const ended = process.exited.then((exit): never => {
+      throw new AppError('plugin_refused', `it ended (${describeExit(exit)}) while it was being connected`);
+    });
+    ended.catch(() => undefined);
+    await Promise.race([ended, channel.checkHealth(Math.min(healthTimeoutMs, left()))]);
+    channel.readOutput((chunk) => process.writeOutput(chunk));
+    this.broker = new Broker(
+      channel.broker,
+      directory,
+      () => channel.serverCredentials(),
+      (reason) => this.spec.onConnectionLost(reason),
+    );
+    const hostServerId = await this.broker.serve((server) =>
+      server.addService(plugin.HostService, this.spec.hostService),
+    );
+    return Promise.race([ended, this.bootstrap(channel, hostServerId)]);
+  }
+
+  onEvent(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall {
+    return this.requireChannel().plugin.onEvent(
+      envelope,
+      noMetadata,
+      { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+      (error, reply) => done(error === null ? { kind: 'answered', reply } : classified(error, timeoutMs)),
+    );
+  }
+
+  executeMethod(input: plugin.MethodInput, timeoutMs: number, done: LinkDone<plugin.MethodResult>): LinkCall {
+    return this.requireChannel().plugin.executeMethod(
+      input,
+      noMetadata,
+      { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+      (error, reply) => done(error === null ? { kind: 'answered', reply } : classified(error, timeoutMs)),
+    );
+  }
+
+  async shutdown(timeoutMs: number): Promise<void> {
+    this.broker?.endStream();
+    await this.channel?.shutdown(timeoutMs);
+  }
+
+  async close(): Promise<void> {
+    this.broker?.close();
+    this.channel?.close();
+  }
+
+  private bootstrap(channel: PluginChannel, hostServerId: number): Promise<plugin.Manifest> {
+    const timeoutMs = this.spec.left();
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        call.cancel();
+        reject(
+          new AppError(
+            'plugin_refused',
+            `it did not answer Bootstrap within the start time-out of ${this.spec.startTimeoutMs} ms; do slow work after Bootstrap`,
+          ),
+        );
+      }, timeoutMs);
+      const call = channel.plugin.bootstrap(
+        { hostServerId },
+        noMetadata,
+        { deadline: Date.now() + timeoutMs + deadlineSlackMs },
+        (error, manifest) => {
+          clearTimeout(timer);
+          if (error === null) resolve(manifest);
+          else if (error.code === grpc.status.UNIMPLEMENTED)
+            reject(
+              new AppError(
+                'plugin_refused',
+                'it does not serve codedock.plugin.v1.Plugin; build it with a CodeDock plugin SDK',
+              ),
+            );
+          else
+            reject(
+              new AppError('plugin_refused', `its Bootstrap failed with gRPC code ${error.code}: ${error.details}`),
+            );
+        },
+      );
+    });
+  }
+
+  private requireChannel(): PluginChannel {
+    if (this.channel === undefined) throw new AppError('invariant_broken', 'a generation has no connection');
+    return this.channel;
+  }
+}
+
+async function describeMissingHandshake(process: PluginProcess): Promise<AppError> {
+  const exit = await Promise.race([process.exited, delay(exitGraceMs)]);
+  if (exit === undefined)
+    return new AppError('plugin_refused', 'it closed its stdout without a handshake; print the handshake line first');
+  return new AppError(
+    'plugin_refused',
+    `it ended (${describeExit(exit)}) before the handshake; run it from a shell to see why, with CODEDOCK_PLUGIN set`,
+  );
+}
+
+function classified(error: grpc.ServiceError, timeoutMs: number): LinkResult<never> {
+  const reason = error.details || error.message;
+  switch (error.code) {
+    case grpc.status.DEADLINE_EXCEEDED:
+      return {
+        kind: 'failed',
+        outcome: 'timeout',
+        reason: `no answer within ${Math.round(timeoutMs)} ms`,
+        mayBeEnd: false,
+      };
+    case grpc.status.RESOURCE_EXHAUSTED:
+      return {
+        kind: 'failed',
+        outcome: /larger than max/i.test(reason) ? 'oversize' : 'error',
+        reason,
+        mayBeEnd: false,
+      };
+    case grpc.status.UNAVAILABLE:
+      return { kind: 'failed', outcome: 'unreachable', reason, mayBeEnd: true };
+    case grpc.status.CANCELLED:
+    case grpc.status.INTERNAL:
+      return { kind: 'failed', outcome: 'error', reason, mayBeEnd: true };
+    default:
+      return { kind: 'failed', outcome: 'error', reason, mayBeEnd: false };
+  }
+}
+
+function delay(milliseconds: number): Promise<undefined> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, milliseconds, undefined).unref();
+  });
+}
