@@ -5,7 +5,7 @@ import { migrate } from '@codedock/store';
 import { root } from '../workspace/root.mjs';
 import { say } from './output.mjs';
 
-/** The database of DATABASE_URL, else the embedded one under `.codedock/postgres`; migrated. */
+/** The database of DATABASE_URL, else the embedded one in the data folder; migrated. */
 export async function startDatabase(folder) {
   const given = process.env.DATABASE_URL;
   const embedded = given ? undefined : await startEmbeddedPostgres({ dataDir: join(folder, 'postgres') });
@@ -15,7 +15,9 @@ export async function startDatabase(folder) {
     await migrate({ url, dir: join(root, 'prisma', 'migrations') });
     if (queueUrl.startsWith('postgres')) await prepareQueueSchema(queueUrl);
     say(
-      embedded ? `PostgreSQL on 127.0.0.1:${embedded.port}, data in .codedock/postgres` : 'PostgreSQL of DATABASE_URL',
+      embedded
+        ? `PostgreSQL on 127.0.0.1:${embedded.port}, data in ${join(folder, 'postgres')}`
+        : 'PostgreSQL of DATABASE_URL',
     );
     return { url, queueUrl, stop: async () => embedded?.stop() };
   } catch (error) {

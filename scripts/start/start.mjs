@@ -1,5 +1,5 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
 import { root } from '../workspace/root.mjs';
 import { startDatabase } from './database.mjs';
 import { demonstrate } from './demonstration.mjs';
@@ -14,7 +14,7 @@ import { openingLines } from './welcome.mjs';
  * @returns the exit code.
  */
 export async function start({ once, demonstration }) {
-  const folder = join(root, '.codedock');
+  const folder = resolve(root, process.env.CODEDOCK_DATA_DIR || '.codedock');
   await mkdir(folder, { recursive: true, mode: 0o700 });
   const stops = [];
   const stopAll = async () => {
@@ -62,6 +62,8 @@ async function bringUp(folder, stops, demonstration) {
   const services = startServices({ folder, database, secrets, plugins });
   stops.push(services.stop);
   const { url } = await services.ready();
+  // For the `codedock` command, beside the key.
+  await writeFile(join(folder, 'url'), `${url}\n`);
   say(`ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
   return { url, key, database, plugins, services };
 }

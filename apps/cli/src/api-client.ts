@@ -21,11 +21,11 @@ export interface ApiClient {
   call<T>(method: string, path: string, body?: unknown): Promise<T>;
 }
 
-/** The client for a command's global options. @throws when CODEDOCK_API_KEY is not set or the gateway cannot be reached. */
+/** The client for a command's global options. @throws when there is no API key for the gateway or it cannot be reached. */
 export function apiClient(command: Command): ApiClient {
   const { url } = command.optsWithGlobals<{ url: string }>();
   const base = url.replace(/\/+$/, '');
-  const headers = { authorization: `Bearer ${config.apiKey()}` };
+  const headers = { authorization: `Bearer ${config.apiKeyFor(base)}` };
   return {
     url: base,
     headers,

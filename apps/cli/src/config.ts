@@ -1,22 +1,36 @@
-/** What the command reads from its environment; secrets come from there so that they show up in no process list. */
+import { readFileSync } from 'node:fs';
+import { LocalInstallation } from './local-installation.js';
+
+const local = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock');
+
+/**
+ * What the command reads from its environment; secrets come from there so that they show up in no process list. What is
+ * not set is that of the installation that `npm start` runs from CODEDOCK_DATA_DIR.
+ */
 export const config = {
   /** Gateway to talk to. */
-  url: process.env.CODEDOCK_URL ?? 'http://127.0.0.1:8080',
-  /** @throws when CODEDOCK_API_KEY is not set. */
-  apiKey(): string {
-    return required('CODEDOCK_API_KEY', 'Put an API key there; `codedock keys create` makes one.');
+  url: process.env.CODEDOCK_URL || local.url || 'http://127.0.0.1:8080',
+  /** @throws when there is no key for this gateway. */
+  apiKeyFor(url: string): string {
+    return required(
+      'CODEDOCK_API_KEY',
+      'Put an API key there; `codedock keys create` makes one.',
+      local.apiKeyFor(url),
+    );
   },
-  /** @throws when DATABASE_URL is not set. */
-  databaseUrl(): string {
+  /** @throws when DATABASE_URL is not set and no embedded database runs. */
+  async databaseUrl(): Promise<string> {
     return required(
       'DATABASE_URL',
-      'Give the PostgreSQL URL of the installation; `npm start` prints that of the embedded one.',
+      'Give the PostgreSQL URL of the installation, or run this in the folder of a running `npm start`.',
+      await local.databaseUrl(),
     );
   },
 };
 
-function required(name: string, remedy: string): string {
-  const value = process.env[name];
-  if (value === undefined || value === '') throw new Error(`${name} is not set. ${remedy}`);
+function required(name: string, remedy: string, otherwise: string | undefined): string {
+  const file = process.env[`${name}_FILE`];
+  const value = process.env[name] || (file ? readFileSync(file, 'utf8').trim() : undefined) || otherwise;
+  if (!value) throw new Error(`${name} is not set. ${remedy}`);
   return value;
 }

@@ -12,7 +12,10 @@ export function program(): Command {
     .version('0.1.0')
     .option('--url <url>', 'gateway to talk to (CODEDOCK_URL)', config.url)
     .option('--json', 'print the answers as JSON')
-    .addHelpText('after', '\nThe API key is read from CODEDOCK_API_KEY, so that it shows up in no process list.')
+    .addHelpText(
+      'after',
+      '\nThe API key is read from CODEDOCK_API_KEY, so that it shows up in no process list. Address and key of a running\n`npm start` are found by themselves when the command runs in the same folder.',
+    )
     .exitOverride();
   command.addCommand(keysCommand());
   command.addCommand(runsCommand());

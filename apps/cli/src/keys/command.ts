@@ -9,7 +9,9 @@ import { expiryAfter } from './expiry.js';
 
 /** `codedock keys create|list|revoke`: works on the database itself, since the first key cannot come through the API. */
 export function keysCommand(): Command {
-  const keys = new Command('keys').description('API keys. Works on the database of DATABASE_URL.');
+  const keys = new Command('keys').description(
+    'API keys. Works on the database itself: DATABASE_URL, else that of a running `npm start`.',
+  );
 
   keys
     .command('create')
@@ -91,7 +93,7 @@ async function tenantOf(store: Store, name: string): Promise<Tenant> {
 }
 
 async function withStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openStore({ url: config.databaseUrl(), maxConnections: 1 });
+  const store = await openStore({ url: await config.databaseUrl(), maxConnections: 1 });
   try {
     return await use(store);
   } finally {
