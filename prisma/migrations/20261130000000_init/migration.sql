@@ -1267,7 +1267,8 @@ BEGIN
           'usage', jsonb_build_object('inputTokens', r.input_tokens, 'outputTokens', r.output_tokens))))), '{}', v_now);
     UPDATE runs SET status = v_end->>'status', stop_reason = v_end->>'stopReason', end_message = v_end->>'message',
         end_by = v_end->>'by', ended_at = v_now, ended_seq = w.last_seq, lease_until = NULL, leased_at = NULL,
-        approval_id = NULL, scratchpad = '{}', elapsed_ms = r.elapsed_ms + codedock_lease_ms(r, v_now)
+        approval_id = NULL, scratchpad = '{}', start = NULL,
+        elapsed_ms = r.elapsed_ms + codedock_lease_ms(r, v_now)
       WHERE id = v_run;
   END IF;
 

@@ -31,9 +31,11 @@ export interface Told {
   readonly change?: JsonObject;
   /** Appended to the port's text. */
   readonly append?: string;
-  /** A hidden message more. */
+  /** A hidden message more, in base64: so that the text is nowhere but where the plugin brings it. */
   readonly hide?: string;
-  /** In the messages' text, the first is replaced by the second. */
+  /** The system prompt, in base64. */
+  readonly prompt?: string;
+  /** In the messages' text, the first is replaced by the second, which is in base64. */
   readonly replace?: readonly [string, string];
   /** Only at this execution of a call, from 1. */
   readonly onExecution?: number;
@@ -83,15 +85,20 @@ const on = (port: string) => async (input: AnyInput) => {
   return input.reply({ ...changesOf(input, told), ...told.change });
 };
 
-function changesOf(input: AnyInput, { append, hide, replace }: Told): object {
+function changesOf(input: AnyInput, { append, hide, prompt, replace }: Told): object {
   return {
+    ...(prompt === undefined ? {} : { systemPrompt: decoded(prompt) }),
     ...(append === undefined ? {} : appended(input, append)),
-    ...(hide === undefined ? {} : { hidden: [...(input.hidden ?? []), hiddenText(hide)] }),
+    ...(hide === undefined ? {} : { hidden: [...(input.hidden ?? []), hiddenText(decoded(hide))] }),
     ...(replace === undefined
       ? {}
-      : { messages: JSON.parse(JSON.stringify(input.messages).replaceAll(replace[0], replace[1])) as Message[] }),
+      : {
+          messages: JSON.parse(JSON.stringify(input.messages).replaceAll(replace[0], decoded(replace[1]))) as Message[],
+        }),
   };
 }
+
+const decoded = (base64: string) => Buffer.from(base64, 'base64').toString('utf8');
 
 function appended(input: AnyInput, text: string): object {
   if (input.result !== undefined) return { output: `${input.result.output ?? ''}${text}` };
