@@ -1,55 +1,46 @@
 import { AppError, type JsonObject } from '@codedock/domain';
-import { maxGateBudgetMs, type Port, ports } from '@codedock/proto';
+import type { Port } from '@codedock/proto';
 import secureJson from 'secure-json-parse';
-import { z } from 'zod';
-
-const milliseconds = z.int().min(1);
-const perPort = <T extends z.ZodType>(value: T) => z.partialRecord(z.enum(ports), value).default({});
-
-const environmentName = z
-  .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'is not the name of an environment variable')
-  .refine((name) => !/^(PLUGIN_|CODEDOCK_)/.test(name), 'is reserved for the protocol and the services');
-
-const schema = z.strictObject({
-  $schema: z.string().optional(),
-  transport: z.literal('grpc').default('grpc'),
-  command: z.array(z.string().min(1)).min(1).optional(),
-  autoMtls: z.boolean().default(true),
-  required: z.boolean().default(true),
-  failurePolicy: perPort(z.enum(['open', 'closed'])),
-  timeoutMs: milliseconds.max(maxGateBudgetMs).optional(),
-  budgetMs: perPort(milliseconds.max(maxGateBudgetMs)),
-  env: z.array(environmentName).default([]),
-  config: z
-    .custom<JsonObject>(
-      (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-      'must be an object',
-    )
-    .default({}),
-});
+import type { z } from 'zod';
+import { pluginJson } from './plugin-json-schema.js';
 
 /** Fields of the published format that this version refuses rather than ignores. */
-const notYetSupported: ReadonlySet<string> = new Set([
-  'sha256',
-  'mode',
-  'match',
-  'reinvoke',
-  'delivery',
-  'restart',
-  'limits',
-  'maxInflight',
-  'maxToolCalls',
-]);
+const notYetSupported: ReadonlySet<string> = new Set(['delivery']);
+
+/** What may not be exceeded; absent = no limit. Sizes in MiB and bytes. */
+export interface PluginLimits {
+  readonly memoryMb?: number;
+  readonly processes?: number;
+  readonly openFiles?: number;
+  readonly logBytesPerSecond: number;
+}
+
+/** When a plugin that ended by itself is started again. Times in milliseconds. */
+export interface RestartSettings {
+  readonly policy: 'on-failure' | 'never' | 'always';
+  readonly backoffMs: number;
+  readonly maxBackoffMs: number;
+}
 
 /** What plugin.json says, defaults filled in. `budgetMs` and `failurePolicy` are per port; times in milliseconds. */
 export interface PluginSettings {
   readonly command?: readonly string[];
+  /** Of the program, or by file of the folder. */
+  readonly sha256?: string | Readonly<Record<string, string>>;
   readonly autoMtls: boolean;
+  /** Never true in shadow mode. */
   readonly required: boolean;
+  readonly mode: 'enforce' | 'shadow';
+  /** JSON of `match`; empty = asked for everything. */
+  readonly matchJson: string;
   readonly failurePolicy: Readonly<Partial<Record<Port, 'open' | 'closed'>>>;
   readonly timeoutMs?: number;
   readonly budgetMs: Readonly<Partial<Record<Port, number>>>;
+  readonly reinvoke: 'never' | 'ifChanged';
+  readonly maxInflight: number;
+  readonly maxToolCalls: number;
+  readonly restart: RestartSettings;
+  readonly limits: PluginLimits;
   readonly env: readonly string[];
   readonly config: JsonObject;
 }
@@ -79,28 +70,53 @@ export function parseSettings(text: string): PluginSettings {
   if ('transport' in content && content.transport === 'stdio') {
     throw new AppError('plugin_refused', 'the transport "stdio" is not yet supported; serve the plugin over gRPC');
   }
-  const parsed = schema.safeParse(content);
+  const parsed = pluginJson.safeParse(content);
   if (!parsed.success) {
     throw new AppError('plugin_refused', parsed.error.issues.map(describeIssue).join('; '));
   }
-  const { command, timeoutMs, $schema: _, transport: __, ...rest } = parsed.data;
+  return settingsOf(parsed.data);
+}
+
+function settingsOf({ $schema: _, transport: __, match, required, ...said }: z.infer<typeof pluginJson>) {
+  const { command, sha256, timeoutMs, ...rest } = said;
+  if (rest.restart.backoffMs > rest.restart.maxBackoffMs) {
+    throw new AppError(
+      'plugin_refused',
+      '"restart.backoffMs" is larger than "restart.maxBackoffMs"; swap or drop them',
+    );
+  }
   return Object.freeze({
     ...rest,
+    required: required && rest.mode === 'enforce',
+    matchJson: match === undefined || Object.keys(match).length === 0 ? '' : JSON.stringify(match),
+    failurePolicy: present(rest.failurePolicy),
+    budgetMs: present(rest.budgetMs),
+    limits: present(rest.limits) as PluginLimits,
+    config: rest.config as JsonObject,
     ...(command === undefined ? {} : { command }),
+    ...(sha256 === undefined ? {} : { sha256 }),
     ...(timeoutMs === undefined ? {} : { timeoutMs }),
   });
+}
+
+function present<T extends object>(value: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== undefined)) as ReturnType<
+    typeof present<T>
+  >;
 }
 
 /** Whether a file that is otherwise refused says clearly that nobody has to wait for this plugin. */
 export function saysNotRequired(text: string): boolean {
   const content: unknown = secureJson.safeParse(text);
-  return typeof content === 'object' && content !== null && 'required' in content && content.required === false;
+  if (typeof content !== 'object' || content === null) return false;
+  return ('required' in content && content.required === false) || ('mode' in content && content.mode === 'shadow');
 }
 
 function describeIssue(issue: z.core.$ZodIssue): string {
+  const where = issue.path.join('.');
   if (issue.code === 'unrecognized_keys') {
-    const where = issue.path.length === 0 ? '' : ` in "${issue.path.join('.')}"`;
-    return `unknown field ${issue.keys.map((key) => `"${key}"`).join(', ')}${where}; remove it or correct its name`;
+    const inside = where === '' ? '' : ` in "${where}"`;
+    return `unknown field ${issue.keys.map((key) => `"${key}"`).join(', ')}${inside}; remove it or correct its name`;
   }
-  return `"${issue.path.join('.')}": ${issue.message}`;
+  return `"${where}": ${issue.message}`;
 }

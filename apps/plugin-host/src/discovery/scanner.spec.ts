@@ -72,6 +72,18 @@ describe('finding plugins', () => {
     ['a Windows program', { a: 'MZ\x90' }, 0o755, /is a Windows executable/],
     ['a macOS program', { a: Buffer.from('cffaedfe00', 'hex') }, 0o755, /is a macOS binary/],
     ['unknown bytes', { a: Buffer.from([1, 2, 3]) }, 0o755, /binary content of an unknown kind/],
+    [
+      'one digest for several files',
+      { 'plugin.json': `{"command": ["node", "b.js", "c.js"], "sha256": "${'0'.repeat(64)}"}`, 'b.js': '', 'c.js': '' },
+      0o755,
+      /"sha256" is one digest, but "command" names several files: give {"b.js": …, "c.js": …}/,
+    ],
+    [
+      'a digest that is missing',
+      { 'plugin.json': '{"command": ["node", "b.js"], "sha256": {}}', 'b.js': '' },
+      0o755,
+      /"sha256" has no digest of b.js/,
+    ],
     ['a missing program', { 'plugin.json': '{}' }, 0o755, /does not exist/],
     ['a command outside', { 'plugin.json': '{"command": ["../../../../bin/sh"]}' }, 0o755, /outside/],
     ['a command without a file', { 'plugin.json': '{"command": ["node"]}' }, 0o755, /names no file/],

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
-import { basename, join } from 'node:path';
+import { basename, join, relative } from 'node:path';
 import { AppError, canonicalJson, isAppError } from '@codedock/domain';
 import { defaultSettings, type PluginSettings, parseSettings, saysNotRequired } from './manifest-file.js';
 import { guardExecutable, guardPath, pluginName } from './path-guard.js';
@@ -26,6 +26,8 @@ export interface Refusal {
   readonly folder: string;
   readonly reason: string;
   readonly required: boolean;
+  /** JSON of its plugin.json's `match`; empty = it would be asked for everything, as far as is known. */
+  readonly matchJson: string;
 }
 
 /** What a scan found, in chain order; `skipped` holds one line for each folder that is not meant as a plugin. */
@@ -93,6 +95,7 @@ async function scanRoot(path: string, skipped: string[]): Promise<(Candidate | R
 
 async function inspect(root: string, folder: string, name: string): Promise<Candidate | Refusal | undefined> {
   let required = true;
+  let matchJson = '';
   try {
     await guardPath(root, folder, 'the folder');
     const text = await readFile(join(folder, 'plugin.json'), 'utf8').catch((error: NodeJS.ErrnoException) => {
@@ -118,12 +121,14 @@ async function inspect(root: string, folder: string, name: string): Promise<Cand
       required = !saysNotRequired(text);
     }
     const settings = text === undefined ? defaultSettings : readSettings(folder, text);
+    matchJson = settings.matchJson;
     const { command, files } = await resolveCommand(root, folder, name, settings);
+    requireDigests(folder, files, settings);
     const configDigest = createHash('sha256').update(canonicalJson(settings.config)).digest('hex');
     return { kind: 'candidate', name, folder, command, files, settings, configDigest };
   } catch (error) {
     if (!isAppError(error, 'plugin_refused')) throw error;
-    return { kind: 'refusal', name, folder, reason: error.message, required };
+    return { kind: 'refusal', name, folder, reason: error.message, required, matchJson };
   }
 }
 
@@ -132,6 +137,29 @@ function readSettings(folder: string, text: string): PluginSettings {
     return parseSettings(text);
   } catch (error) {
     throw new AppError('plugin_refused', `${join(folder, 'plugin.json')}: ${(error as Error).message}`);
+  }
+}
+
+/** Every file that is executed needs its digest, or none; anything else would look safer than it is. */
+function requireDigests(folder: string, files: readonly string[], { sha256 }: PluginSettings): void {
+  if (sha256 === undefined) return;
+  const names = files.map((file) => relative(folder, file));
+  if (typeof sha256 === 'string') {
+    if (names.length === 1) return;
+    throw new AppError(
+      'plugin_refused',
+      `"sha256" is one digest, but "command" names several files: give {${names.map((name) => `"${name}": …`).join(', ')}}`,
+    );
+  }
+  for (const name of names) {
+    if (sha256[name] === undefined) throw new AppError('plugin_refused', `"sha256" has no digest of ${name}; add it`);
+  }
+  for (const name of Object.keys(sha256)) {
+    if (!names.includes(name))
+      throw new AppError(
+        'plugin_refused',
+        `"sha256" names ${name}, which "command" does not execute; remove it or name it in "command"`,
+      );
   }
 }
 

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import { plugin, withoutCallerStack } from '@codedock/proto';
@@ -12,6 +13,7 @@ import { GrpcLink } from '../process/grpc-link.js';
 import type { Guardian } from '../process/guardian.js';
 import type { LinkCall, LinkDone, LinkResult, PluginLink } from '../process/plugin-link.js';
 import { describeExit, type Exit, PluginProcess } from '../process/plugin-process.js';
+import { privateCopy } from '../process/private-copy.js';
 import { createSocketDirectory, removeSocketDirectory } from '../process/socket-directory.js';
 import { terminate } from '../process/terminator.js';
 import { checkedManifest } from './checked-manifest.js';
@@ -189,10 +191,10 @@ export class Generation {
       createSocketDirectory(),
     ]);
     this.socketDirectory = directory;
-    this.checksum = await checksumOf(candidate.files);
+    const command = await this.commandFrom(directory);
     this.process = await PluginProcess.start(
       {
-        command: candidate.command,
+        command,
         folder: candidate.folder,
         environment: childEnvironment(this.spec.hostEnvironment, candidate.settings.env, {
           socketDirectory: directory,
@@ -221,6 +223,20 @@ export class Generation {
     this.manifest = checkedManifest(await this.link.connect(), log);
     this.spec.signal.removeEventListener('abort', giveUp);
     this.readyAt = Date.now();
+  }
+
+  /** The command to execute: from a checked copy where plugin.json gives a checksum. */
+  private async commandFrom(directory: string): Promise<readonly [string, ...string[]]> {
+    const { candidate } = this.spec;
+    const { sha256 } = candidate.settings;
+    if (sha256 === undefined) {
+      this.checksum = await checksumOf(candidate.files);
+      return candidate.command;
+    }
+    const target = join(directory, 'program');
+    const command = await privateCopy({ ...candidate, sha256 }, target);
+    this.checksum = await checksumOf(candidate.files.map((file) => join(target, relative(candidate.folder, file))));
+    return command;
   }
 
   private async describeFailedStart(process: PluginProcess): Promise<string> {
