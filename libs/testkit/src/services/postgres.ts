@@ -25,13 +25,16 @@ export interface TestDatabase {
   drop(): Promise<void>;
 }
 
+/** Suites run side by side, each with several services and a pool in each of them. */
+const SETTINGS = { max_connections: '300' };
+
 /**
  * Starts an ephemeral server, or uses the one of `TEST_DATABASE_URL` (its role must be allowed to make databases),
  * and applies the migrations of `prisma/migrations` to a template database.
  */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const external = process.env['TEST_DATABASE_URL'];
-  const embedded = external ? undefined : await startEmbeddedPostgres({ ephemeral: true });
+  const embedded = external ? undefined : await startEmbeddedPostgres({ ephemeral: true, settings: SETTINGS });
   const adminUrl = external ?? embedded?.adminUrl ?? '';
   const { username, password } = new URL(embedded?.url ?? adminUrl);
   const owner = { user: decodeURIComponent(username), password: decodeURIComponent(password) };
