@@ -5,6 +5,7 @@ import { startDatabase } from './database.mjs';
 import { demonstrate } from './demonstration.mjs';
 import { firstKey, installationSecrets } from './installation.mjs';
 import { say } from './output.mjs';
+import { npmGone } from './parent.mjs';
 import { pluginRoot } from './plugin-root.mjs';
 import { startServices } from './services.mjs';
 import { openingLines } from './welcome.mjs';
@@ -22,6 +23,7 @@ export async function start({ once, demonstration }) {
   };
   const interrupted = new Promise((resolve) => {
     for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => resolve('interrupted'));
+    npmGone().then(() => resolve('interrupted'));
   });
   // A start that is interrupted half-way stops what it has started.
   const aborted = interrupted.then(() => {
