@@ -60,7 +60,8 @@ function postgresConnection(url: string, role: 'ring' | 'listen') {
     schema: QUEUE_SCHEMA,
     max: POOL_SIZE,
     keepAlive: true,
-    connectionTimeoutMillis: role === 'ring' ? 1_000 : CONNECT_TIMEOUT_MS,
+    // The start may take this long on a busy machine; a ring has a limit of its own.
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: `codedock-queue-${role}`,
   };
 }
