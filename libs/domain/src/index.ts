@@ -25,4 +25,5 @@ export * from './tool-call.js';
 export * from './tool-message.js';
 export * from './turn.js';
 export * from './usage.js';
+export * from './webhook-event.js';
 export * from './well-formed.js';

@@ -54,8 +54,8 @@ export interface LedgerPayloads {
     readonly decisions: readonly ApprovalDecision[];
     readonly actor: string;
   };
-  /** An approval is still open. */
-  'tool.approval_reminder': { readonly approvalId: string };
+  /** An approval is still open, and a good part of its life is over. */
+  'tool.approval_reminder': { readonly approvalId: string; readonly expiresAt?: string };
   /** The `n`th execution begins, with the arguments as gated and approved. Stored before the effect. */
   'tool.execution_started': {
     readonly callId: string;

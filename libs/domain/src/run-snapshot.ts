@@ -1,3 +1,4 @@
+import type { ToolGrant } from './approval.js';
 import type { JsonObject } from './json.js';
 import type { Message } from './message.js';
 import type { RunStart } from './ports/ledger.js';
@@ -36,6 +37,8 @@ export interface RunSnapshot {
   /** History by (run position, seq) without notices: what a later run stored is not in it. */
   readonly messages: readonly Message[];
   readonly scratchpad: JsonObject;
+  /** Approvals that reach beyond their call and cover this run; absent when there are none. */
+  readonly grants?: readonly ToolGrant[];
   /** Checkpointed metadata of the extensions. */
   readonly metadata: JsonObject;
   readonly cancelRequested: boolean;

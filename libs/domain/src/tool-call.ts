@@ -96,6 +96,10 @@ export interface ToolCall {
   readonly result?: ToolResult;
   /** Reason a person gave with a denial. */
   readonly denialReason?: string;
+  /** Who settled it: a hook, the person who denied or resolved it, or `host` (a denial by expiry too). */
+  readonly settledBy?: string;
+  /** The newest approval that holds it. */
+  readonly approvalId?: string;
 }
 
 /** A gate's answer that may be used again as long as both digests still hold. */

@@ -1,17 +1,25 @@
 import { randomUUID } from 'node:crypto';
 import { createTestStore, TEST_CONFIG, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
-import type { Store } from './contract.js';
+import { Client } from 'pg';
+import type { SealedDecision, Store } from './contract.js';
 
 describe('approvals', () => {
   let store: Store;
   let tenant: TestTenant;
   let close: () => Promise<void>;
+  let observer: Client;
 
   beforeAll(async () => {
-    ({ store, close } = await createTestStore());
+    let url: string;
+    ({ store, url, close } = await createTestStore());
     tenant = await testTenant(store);
+    observer = new Client({ connectionString: url });
+    await observer.connect();
   });
-  afterAll(() => close());
+  afterAll(async () => {
+    await observer.end();
+    await close();
+  });
 
   async function parked(count: number, creatorMayApprove = true, expiresAt?: Date) {
     const sessionId = await tenant.session();
@@ -123,9 +131,12 @@ describe('approvals', () => {
   });
 
   it('expires: what is open is denied and the run resumes', async () => {
-    const { approvalId, callIds, runId } = await parked(2, true, new Date(Date.now() - 1_000));
-    expect((await store.runs.due()).expiredApprovals).toContainEqual({ tenantId: tenant.tenantId, approvalId });
+    const { approvalId, callIds, runId } = await parked(2);
     await tenant.decide(approvalId, callIds.slice(0, 1));
+    await observer.query("UPDATE approvals SET expires_at = now() - interval '1 second' WHERE id = $1", [approvalId]);
+    expect((await store.runs.due()).expiredApprovals).toContainEqual({ tenantId: tenant.tenantId, approvalId });
+    // Its time is over, whether or not the sweep has come by.
+    await expect(tenant.decide(approvalId, callIds.slice(1))).rejects.toMatchObject({ code: 'approval_decided' });
     const expired = await store.approvals.expire(tenant.tenantId, approvalId);
     expect(expired?.ring).toMatchObject({ runId });
     expect(expired?.approval).toMatchObject({
@@ -133,6 +144,7 @@ describe('approvals', () => {
       calls: [{ decision: 'approve' }, { decision: 'deny', decidedBy: 'host' }],
     });
     expect(await statesOf(runId)).toEqual(['approved', 'denied']);
+    expect((await tenant.lease(runId)).openTurn?.calls[1]).toMatchObject({ settledBy: 'host' });
     expect(await store.approvals.expire(tenant.tenantId, approvalId)).toBeUndefined();
   });
 
@@ -162,5 +174,159 @@ describe('approvals', () => {
     });
     await expect(tenant.park(where, 1, turn)).rejects.toMatchObject({ code: 'seal_broken' });
     expect((await store.runs.get(tenant.tenantId, run.id)).status).toBe('running');
+  });
+
+  const word = (approvalId: string, decisions: SealedDecision[], id = 'approver') =>
+    store.approvals.decide({
+      tenantId: tenant.tenantId,
+      approvalId,
+      actor: { id, name: `name of ${id}` },
+      decisions,
+      eventIds: { decided: randomUUID(), stateChanged: randomUUID() },
+    });
+  const only = <T>([first]: readonly T[]): T => {
+    if (first === undefined) throw new Error('there is none');
+    return first;
+  };
+
+  describe('edited arguments', () => {
+    it('become the call’s under a seal of their own, and the gate is asked again', async () => {
+      const { approvalId, callIds, runId } = await parked(1);
+      const edit = { callId: only(callIds), decision: 'approve', arguments: { index: 7 }, digest: 'new seal' } as const;
+      const { approval, events } = await word(approvalId, [edit]);
+      expect(approval.calls).toMatchObject([
+        { arguments: { index: 0 }, digest: 'digest', editedArguments: { index: 7 }, editedDigest: 'new seal' },
+      ]);
+      expect(events[0]?.payload).toEqual({
+        approvalId,
+        actor: 'name of approver',
+        decisions: [{ callId: only(callIds), decision: 'approve', arguments: { index: 7 } }],
+      });
+      const snapshot = await tenant.lease(runId);
+      expect(snapshot.openTurn?.calls).toMatchObject([
+        {
+          state: 'approved',
+          arguments: { index: 7 },
+          gated: { digest: 'new seal', gateVersion: 'edited', decision: 'ask' },
+          approvalId,
+        },
+      ]);
+    });
+
+    it('are part of the decision: the same again is the same, others are another', async () => {
+      const { approvalId, callIds } = await parked(2);
+      const edit = (index: number) =>
+        ({ callId: only(callIds), decision: 'approve', arguments: { index }, digest: `seal ${index}` }) as const;
+      const first = await word(approvalId, [edit(7)]);
+      expect((await word(approvalId, [edit(7)])).approval).toEqual(first.approval);
+      await expect(word(approvalId, [edit(8)])).rejects.toMatchObject({ code: 'approval_decided' });
+      await expect(tenant.decide(approvalId, callIds.slice(0, 1))).rejects.toMatchObject({ code: 'approval_decided' });
+      const { approval } = await tenant.decide(approvalId, callIds.slice(1));
+      expect(approval.status).toBe('decided');
+    });
+  });
+
+  describe('wider scopes', () => {
+    const grantsOf = async (runId: string) => (await tenant.lease(runId)).grants;
+    const granting = (callIds: readonly string[], scope: 'run' | 'session'): SealedDecision[] => [
+      { callId: only(callIds), decision: 'approve', scope, schemaDigest: 'schema' },
+    ];
+
+    it('run: reach the run, not the next one of the session', async () => {
+      const { approvalId, callIds, runId, sessionId } = await parked(1);
+      const { approval } = await word(approvalId, granting(callIds, 'run'));
+      expect(approval.calls).toMatchObject([{ scope: 'run' }]);
+      expect(await grantsOf(runId)).toEqual([{ tool: 'ping', schemaDigest: 'schema' }]);
+      await tenant.end({ runId, sessionId }, 2);
+      const next = await tenant.accept(sessionId);
+      expect(await grantsOf(next.run.id)).toBeUndefined();
+    });
+
+    it('session: reach its later runs, no other session, and end with its archive', async () => {
+      const { approvalId, callIds, runId, sessionId } = await parked(1);
+      await word(approvalId, granting(callIds, 'session'));
+      await tenant.lease(runId);
+      await tenant.end({ runId, sessionId }, 2);
+      const next = await tenant.accept(sessionId);
+      expect(await grantsOf(next.run.id)).toEqual([{ tool: 'ping', schemaDigest: 'schema' }]);
+      const other = await tenant.accept(await tenant.session());
+      expect(await grantsOf(other.run.id)).toBeUndefined();
+      await tenant.end({ runId: next.run.id, sessionId }, 1);
+      const given = {
+        approvalId,
+        callId: only(callIds),
+        tool: 'ping',
+        scope: 'session',
+        grantedBy: 'name of approver',
+      };
+      expect(await store.approvals.grants(tenant.tenantId, sessionId)).toMatchObject([given]);
+      await store.sessions.archive(tenant.tenantId, sessionId);
+      expect(await store.approvals.grants(tenant.tenantId, sessionId)).toMatchObject([
+        { ...given, revokedAt: expect.any(String) },
+      ]);
+      expect(await store.approvals.grants((await testTenant(store)).tenantId, sessionId)).toEqual([]);
+    });
+
+    it('do not let the creator of a later run approve it, where its profile forbids that', async () => {
+      const { approvalId, callIds, runId, sessionId } = await parked(1);
+      await word(approvalId, granting(callIds, 'session'), tenant.keyId);
+      await tenant.lease(runId);
+      await tenant.end({ runId, sessionId }, 2);
+      const strict = await tenant.accept(sessionId, { config: { ...TEST_CONFIG, creatorMayApprove: false } });
+      expect(await grantsOf(strict.run.id)).toBeUndefined();
+    });
+
+    it('are part of the decision', async () => {
+      const { approvalId, callIds } = await parked(1);
+      await word(approvalId, granting(callIds, 'run'));
+      await word(approvalId, granting(callIds, 'run'));
+      await expect(word(approvalId, granting(callIds, 'session'))).rejects.toMatchObject({ code: 'approval_decided' });
+    });
+  });
+
+  it('reminds once, when a share of its life is over', async () => {
+    const early = await parked(1);
+    const { approvalId, sessionId, callIds } = await parked(1, true, new Date(Date.now() + 3_600_000));
+    await observer.query("UPDATE approvals SET created_at = created_at - interval '2 hours' WHERE id = $1", [
+      approvalId,
+    ]);
+    const due = async (share: number) => (await store.approvals.dueReminders(share)).map((one) => one.approvalId);
+    expect(await due(0.9)).not.toContain(approvalId);
+    expect(await due(0.5)).toContain(approvalId);
+    expect(await due(0.5)).not.toContain(early.approvalId);
+    const both = await Promise.all([1, 2].map(() => store.approvals.remind(tenant.tenantId, approvalId)));
+    expect(both.flat()).toMatchObject([{ type: 'tool.approval_reminder', sessionId, payload: { approvalId } }]);
+    expect(await due(0.5)).not.toContain(approvalId);
+    expect(await store.approvals.get(tenant.tenantId, approvalId)).toMatchObject({ remindedAt: expect.any(String) });
+    await tenant.decide(early.approvalId, early.callIds);
+    expect(await store.approvals.remind(tenant.tenantId, early.approvalId)).toEqual([]);
+    await tenant.decide(approvalId, callIds);
+  });
+
+  it('is superseded by the approval that a changed call needs', async () => {
+    const { approvalId, callIds, runId, sessionId, turnId } = await parked(1);
+    await tenant.decide(approvalId, callIds);
+    await tenant.lease(runId);
+    const callId = only(callIds);
+    const gated = { digest: 'other', gateVersion: 'v2', decision: 'ask' as const, reasons: [] };
+    const voided = {
+      tenantId: tenant.tenantId,
+      sessionId,
+      run: { runId, token: 2 },
+      events: [],
+      changes: { calls: [{ id: callId, state: 'awaiting_approval' as const, arguments: { index: 9 }, gated }] },
+    };
+    await store.ledger.append(voided);
+    const calls = [{ callId, tool: 'ping', arguments: { index: 9 }, digest: 'other', gateVersion: 'v2', reasons: [] }];
+    const next = randomUUID();
+    const expiresAt = new Date(Date.now() + 60_000).toISOString();
+    const { events } = await store.runs.leave({
+      ...voided,
+      changes: {},
+      to: { kind: 'waiting_approval', approval: { id: next, turnId, calls, expiresAt, supersedes: approvalId } },
+    });
+    expect(events[0]?.payload).toMatchObject({ approvalId: next, supersedes: approvalId });
+    expect(await store.approvals.get(tenant.tenantId, approvalId)).toMatchObject({ supersededBy: next });
+    expect(await store.toolCalls.get(tenant.tenantId, callId)).toMatchObject({ approvalId: next });
   });
 });

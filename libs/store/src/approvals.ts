@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { isId } from '@codedock/domain';
-import type { ApprovalStore, ApprovalView, DecidedApproval } from './contract.js';
+import { isId, type LedgerEvent } from '@codedock/domain';
+import type { ApprovalGrant, ApprovalStore, ApprovalView, DecidedApproval } from './contract.js';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
 
@@ -46,6 +46,32 @@ export function approvalStore(database: Database): ApprovalStore {
         eventIds: { decided: randomUUID(), stateChanged: randomUUID() },
       });
       return expired === null ? undefined : (expired as unknown as DecidedApproval);
+    },
+
+    async dueReminders(share) {
+      const [row] = await database.rows<{ due: { tenantId: string; approvalId: string }[] }>(
+        'SELECT codedock_due_reminders($1) AS due',
+        [share],
+      );
+      return row?.due ?? [];
+    },
+
+    async remind(tenantId, approvalId) {
+      const [row] = await database.rows<{ events: LedgerEvent[] }>('SELECT codedock_remind($1, $2) AS events', [
+        tenantId,
+        existing('approval', approvalId),
+      ]);
+      return row?.events ?? [];
+    },
+
+    async grants(tenantId, sessionId) {
+      if (!isId(sessionId)) return [];
+      const rows = await database.rows<{ given: ApprovalGrant }>(
+        `SELECT codedock_grant_view(g) AS given FROM approval_grants g
+         WHERE g.session_id = $1 AND g.tenant_id = $2 ORDER BY g.created_at, g.id`,
+        [sessionId, tenantId],
+      );
+      return rows.map((row) => row.given);
     },
   };
 }

@@ -2,6 +2,7 @@ import type {
   AgentProfile,
   ApprovalCall,
   ApprovalDecision,
+  ApprovalScope,
   ApprovalStatus,
   EffectClass,
   GatedCall,
@@ -30,6 +31,7 @@ import type {
   ToolResult,
   TraceContext,
   Usage,
+  WebhookEvent,
 } from '@codedock/domain';
 
 // ─── Runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -397,7 +399,7 @@ export interface SessionStore {
   /** Throws not_found. */
   get(tenantId: string, sessionId: string): Promise<Session>;
   list(input: { tenantId: string; limit: number; before?: string }): Promise<Session[]>;
-  /** Idempotent. Throws session_busy while a run is not over. */
+  /** Revokes what was granted in it. Idempotent. Throws session_busy while a run is not over. */
   archive(tenantId: string, sessionId: string): Promise<Session>;
 }
 
@@ -423,6 +425,11 @@ export interface NoticeStore {
 
 export interface ApprovalCallView extends ApprovalCall {
   readonly decision?: 'approve' | 'deny';
+  /** Of an approval. */
+  readonly scope?: ApprovalScope;
+  /** What the approver made of the arguments; executed instead of them. */
+  readonly editedArguments?: JsonValue;
+  readonly editedDigest?: string;
   readonly reason?: string;
   /** Name of the API key, or `host` for an expiry. */
   readonly decidedBy?: string;
@@ -437,17 +444,23 @@ export interface ApprovalView {
   readonly status: ApprovalStatus;
   readonly calls: readonly ApprovalCallView[];
   readonly supersedes?: string;
+  /** The approval that took its place because what was approved had changed. */
+  readonly supersededBy?: string;
   readonly createdAt: string;
   readonly expiresAt: string;
+  readonly remindedAt?: string;
   readonly decidedAt?: string;
 }
+
+/** A decision with what its caller has judged: edited arguments with their seal, a wider scope with the schema it covers. */
+export type SealedDecision = ApprovalDecision & { readonly digest?: string; readonly schemaDigest?: string };
 
 export interface DecideApproval {
   readonly tenantId: string;
   readonly approvalId: string;
   /** Who decides: the API key's id and name. */
   readonly actor: { readonly id: string; readonly name: string };
-  readonly decisions: readonly ApprovalDecision[];
+  readonly decisions: readonly SealedDecision[];
   readonly eventIds: { readonly decided: string; readonly stateChanged: string };
 }
 
@@ -457,6 +470,23 @@ export interface DecidedApproval {
   readonly ring?: Ring;
   /** Empty when the same decision had been made before. */
   readonly events: readonly LedgerEvent[];
+}
+
+/** An approval that reaches beyond its call. */
+export interface ApprovalGrant {
+  readonly id: string;
+  readonly sessionId: string;
+  /** Present with the scope `run`. */
+  readonly runId?: string;
+  readonly approvalId: string;
+  readonly callId: string;
+  readonly tool: string;
+  readonly scope: 'run' | 'session';
+  /** Name of the API key. */
+  readonly grantedBy: string;
+  readonly createdAt: string;
+  /** Set when the session was archived. */
+  readonly revokedAt?: string;
 }
 
 export interface ApprovalStore {
@@ -474,12 +504,140 @@ export interface ApprovalStore {
   decide(input: DecideApproval): Promise<DecidedApproval>;
   /** Denies what is open in an approval past its expiry; the run resumes. Undefined when there is nothing to expire. */
   expire(tenantId: string, approvalId: string): Promise<DecidedApproval | undefined>;
+  /** Open approvals of whose life this share (0–1) is over and of which nobody was reminded; at most 500. */
+  dueReminders(share: number): Promise<readonly { readonly tenantId: string; readonly approvalId: string }[]>;
+  /** Stores the reminder, once; empty when there is nothing to remind of (any more). */
+  remind(tenantId: string, approvalId: string): Promise<readonly LedgerEvent[]>;
+  /** What was granted in a session, oldest first. */
+  grants(tenantId: string, sessionId: string): Promise<readonly ApprovalGrant[]>;
+}
+
+/** A person's word on a call whose outcome is unknown. */
+export interface ResolveCall {
+  readonly tenantId: string;
+  readonly callId: string;
+  readonly outcome: 'happened' | 'did_not' | 'retry';
+  /** `succeeded`, `failed`, or – to be tried again – `approved`. */
+  readonly state: 'succeeded' | 'failed' | 'approved';
+  /** The call's result; absent with `approved`. */
+  readonly result?: ToolResult;
+  /** What the model is told from now on; absent with `approved`. */
+  readonly output?: JsonValue;
+  /** Told in the event of a retry. */
+  readonly reason: string;
+  /** For the audit. */
+  readonly note?: string;
+  readonly actor: { readonly id: string; readonly name: string };
+  readonly eventId: string;
 }
 
 export interface ToolCallStore {
   /** Throws not_found. */
   get(tenantId: string, callId: string): Promise<ToolCall & { readonly runId: string; readonly sessionId: string }>;
   list(tenantId: string, runId: string): Promise<ToolCall[]>;
+  /**
+   * Resolves an `unknown` call: state, result, what the model is told, event and audit in one transaction. The same word
+   * again changes nothing and gives no event. Throws not_found, conflict (not unknown, or the run has gone on since),
+   * run_ended (a retry after the run's end).
+   */
+  resolve(input: ResolveCall): Promise<readonly LedgerEvent[]>;
+}
+
+// ─── Webhooks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+export interface Webhook {
+  readonly id: string;
+  readonly url: string;
+  readonly description?: string;
+  readonly events: readonly WebhookEvent[];
+  readonly status: 'enabled' | 'disabled';
+  readonly createdAt: string;
+  readonly lastSuccessAt?: string;
+  readonly lastFailureAt?: string;
+  readonly disabledAt?: string;
+  readonly disabledReason?: string;
+}
+
+/** One event for one webhook. */
+export interface WebhookDelivery {
+  readonly id: string;
+  readonly eventId: string;
+  readonly sessionId: string;
+  readonly seq: number;
+  readonly type: WebhookEvent;
+  readonly state: 'pending' | 'delivered' | 'failed';
+  readonly attempts: number;
+  /** Status of the last answer. */
+  readonly responseStatus?: number;
+  /** Why the last attempt failed. */
+  readonly error?: string;
+  readonly createdAt: string;
+  /** While pending. */
+  readonly nextAt?: string;
+  readonly settledAt?: string;
+}
+
+/** A delivery taken for one attempt. */
+export interface TakenDelivery {
+  readonly id: string;
+  readonly tenantId: string;
+  readonly webhookId: string;
+  /** 1, 2, 3 … */
+  readonly attempt: number;
+  readonly url: string;
+  readonly secret: string;
+  /** Absent when retention has taken it. */
+  readonly event?: LedgerEvent;
+}
+
+export interface WebhookStore {
+  /** The webhook is told of events from now on. `secret` is kept to sign with and never read back. */
+  create(
+    input: {
+      tenantId: string;
+      id: string;
+      url: string;
+      description?: string;
+      events: readonly WebhookEvent[];
+      secret: string;
+      createdBy: string;
+    },
+    idempotency?: IdempotencyCompletion,
+  ): Promise<Webhook>;
+  /** Throws not_found. */
+  get(tenantId: string, webhookId: string): Promise<Webhook>;
+  /** Oldest first. */
+  list(tenantId: string): Promise<Webhook[]>;
+  /** With its deliveries. Throws not_found. */
+  delete(tenantId: string, webhookId: string): Promise<void>;
+  /** Newest first; `before` is the id of the last one of the former page. */
+  deliveries(input: {
+    tenantId: string;
+    webhookId: string;
+    limit: number;
+    before?: string;
+  }): Promise<WebhookDelivery[]>;
+  /** Makes deliveries of what was committed since the last time; returns how many. */
+  fanOut(): Promise<number>;
+  /** Takes due deliveries for one attempt each; one that is not settled within `holdMs` is due again. */
+  take(input: {
+    limit: number;
+    perWebhook: number;
+    holdMs: number;
+    except: readonly string[];
+  }): Promise<readonly TakenDelivery[]>;
+  /** Without `againMs` a failed delivery is given up. Returns why the webhook was disabled, if it was. */
+  settle(input: {
+    id: string;
+    ok: boolean;
+    /** True disables the webhook at once. */
+    gone: boolean;
+    status?: number;
+    error?: string;
+    againMs?: number;
+  }): Promise<{ readonly disabled?: string }>;
+  /** Deletes settled deliveries older than this; returns how many. */
+  forget(olderThanMs: number): Promise<number>;
 }
 
 // ─── Audit and trace ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -685,6 +843,7 @@ export interface Store {
   readonly notices: NoticeStore;
   readonly approvals: ApprovalStore;
   readonly toolCalls: ToolCallStore;
+  readonly webhooks: WebhookStore;
   readonly audit: AuditStore;
   readonly memory: MemoryStore;
   readonly idempotency: IdempotencyStore;

@@ -1,2 +1,2 @@
 /** The migrations this build needs, in order. A database that lacks one is not ready for it. */
-export const MIGRATIONS: readonly string[] = ['20261130000000_init'];
+export const MIGRATIONS: readonly string[] = ['20261130000000_init', '20261201000000_decisions_and_webhooks'];

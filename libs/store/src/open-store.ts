@@ -17,6 +17,7 @@ import { sessionStore } from './sessions.js';
 import { tenantStore } from './tenants.js';
 import { toolCallStore } from './tool-calls.js';
 import { traceReader } from './trace.js';
+import { webhookStore } from './webhooks.js';
 
 /** Opens the store. Resolves without connecting; `ready` tells whether the database is there and migrated. */
 export async function openStore(options: StoreOptions): Promise<Store> {
@@ -29,6 +30,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     notices: noticeStore(database),
     approvals: approvalStore(database),
     toolCalls: toolCallStore(database),
+    webhooks: webhookStore(database),
     audit: auditStore(database),
     memory: memoryStore(database),
     idempotency: idempotencyStore(database),

@@ -62,6 +62,10 @@ export function sessionStore(database: Database): SessionStore {
               where: { tenantId, id: sessionId, archivedAt: null },
               data: { archivedAt: new Date() },
             });
+            await transaction.approvalGrant.updateMany({
+              where: { tenantId, sessionId, revokedAt: null },
+              data: { revokedAt: new Date() },
+            });
           }
           return open > 0;
         }),

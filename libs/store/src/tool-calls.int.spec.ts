@@ -1,7 +1,8 @@
-import { mayMoveCall, TOOL_CALL_STATES } from '@codedock/domain';
-import { createTestStore, TEST_SEAL, type TestTenant, testTenant } from '@codedock/testkit';
+import { randomUUID } from 'node:crypto';
+import { type Message, mayMoveCall, runEnd, TOOL_CALL_STATES } from '@codedock/domain';
+import { createTestStore, TEST_SEAL, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
-import type { CallChange, ExecutionChange, Store } from './contract.js';
+import type { CallChange, ExecutionChange, ResolveCall, Store } from './contract.js';
 
 describe('tool calls', () => {
   let store: Store;
@@ -85,7 +86,13 @@ describe('tool calls', () => {
   });
 
   it('moves between states as the domain allows, and keeps a state when a fact of it is added', async () => {
-    const own = new Set(['proposed proposed', 'approved approved', 'denied denied', 'executing executing']);
+    const own = new Set([
+      'proposed proposed',
+      'awaiting_approval awaiting_approval',
+      'approved approved',
+      'denied denied',
+      'executing executing',
+    ]);
     const { rows } = await observer.query<{ pair: string; may: boolean }>(
       `SELECT f || ' ' || t AS pair, codedock_may_move_call(f, t) AS may
        FROM unnest($1::text[]) AS f, unnest($1::text[]) AS t`,
@@ -119,5 +126,142 @@ describe('tool calls', () => {
         changes: { calls: [{ id: callId, state: 'executing' }] },
       }),
     ).rejects.toMatchObject({ code: 'invariant_broken' });
+  });
+
+  describe('of unknown outcome', () => {
+    const UNKNOWN = { success: false, output: 'unknown', error: 'unknown' };
+    const toolMessage = (callId: string, turnId: string): Message => ({
+      id: callId,
+      sessionId: run.sessionId,
+      runId: run.runId,
+      turnId,
+      role: 'tool',
+      content: { callId, output: 'unknown' },
+      eventSeq: 0,
+      createdAt: new Date(0).toISOString(),
+    });
+
+    /** Two calls of one turn: the first of unknown outcome, as the model was told; the second not begun. */
+    async function unknownCall(told = true) {
+      const { turnId, callIds } = await tenant.turnWithCalls(run, 1, 2);
+      const [callId, other] = callIds;
+      if (callId === undefined || other === undefined) throw new Error('no calls');
+      await start(callId, 1);
+      if (told) {
+        const event = testEvent('tool.outcome_unknown', { callId, tool: 'ping', error: 'gone' }, turnId);
+        await store.ledger.append({
+          tenantId: tenant.tenantId,
+          sessionId: run.sessionId,
+          run: { runId: run.runId, token: 1 },
+          events: [event],
+          changes: {
+            calls: [{ id: callId, state: 'unknown', result: UNKNOWN, source: 'host' }],
+            executions: [{ callId, n: 1, state: 'unknown' }],
+            messages: [{ message: toolMessage(callId, turnId), eventId: event.eventId }],
+          },
+        });
+      }
+      return { turnId, callId, other };
+    }
+    const resolve = (callId: string, state: 'succeeded' | 'failed' | 'approved', more: Partial<ResolveCall> = {}) =>
+      store.toolCalls.resolve({
+        tenantId: tenant.tenantId,
+        callId,
+        outcome: state === 'approved' ? 'retry' : state === 'succeeded' ? 'happened' : 'did_not',
+        state,
+        reason: 'once more',
+        actor: { id: 'key', name: 'ann' },
+        eventId: randomUUID(),
+        ...(state === 'approved' ? {} : { result: { success: state === 'succeeded', output: state }, output: state }),
+        ...more,
+      });
+    const toolTexts = async () =>
+      (await store.messages.list({ tenantId: tenant.tenantId, sessionId: run.sessionId, limit: 50 })).flatMap(
+        ({ content }) => ('callId' in content ? [content.output] : []),
+      );
+
+    it.each(['succeeded', 'failed'] as const)('is resolved once as %s, while its run goes on', async (state) => {
+      const { callId } = await unknownCall();
+      const events = await resolve(callId, state, { note: 'looked it up' });
+      expect(events).toMatchObject([
+        { type: 'tool.execution_result', runId: run.runId, payload: { callId, state, source: 'person', by: 'ann' } },
+      ]);
+      expect(await store.toolCalls.get(tenant.tenantId, callId)).toMatchObject({
+        state,
+        settledBy: 'ann',
+        result: { output: state },
+      });
+      expect(await toolTexts()).toEqual([state]);
+      expect(await resolve(callId, state)).toEqual([]);
+      await expect(resolve(callId, state === 'failed' ? 'succeeded' : 'failed')).rejects.toMatchObject({
+        code: 'conflict',
+      });
+      const audit = await observer.query('SELECT actor, action, detail FROM admin_audit WHERE target = $1', [callId]);
+      expect(audit.rows).toMatchObject([
+        { actor: 'ann', action: 'tool_call.resolved', detail: { note: 'looked it up', runId: run.runId } },
+      ]);
+    });
+
+    it('is resolved after its run has ended: a fact of the session, and later runs see it', async () => {
+      const { callId } = await unknownCall(false);
+      await tenant.end(run, 1, runEnd('cancelled'));
+      const { lastSeq } = await store.runs.get(tenant.tenantId, run.runId);
+      await expect(resolve(callId, 'approved')).rejects.toMatchObject({ code: 'run_ended' });
+      const [event] = await resolve(callId, 'succeeded');
+      expect(event).toMatchObject({ seq: lastSeq + 1, payload: { callId } });
+      expect(event?.runId).toBeUndefined();
+      expect((await store.runs.get(tenant.tenantId, run.runId)).lastSeq).toBe(lastSeq);
+      const next = await tenant.accept(run.sessionId);
+      const { messages } = await tenant.lease(next.run.id);
+      expect(messages.map(({ role }) => role)).toEqual(['user', 'tool', 'user']);
+    });
+
+    it('is tried again in its place, under the same call, while its turn waits for a person', async () => {
+      const { turnId, callId, other } = await unknownCall();
+      await expect(resolve(callId, 'approved')).rejects.toMatchObject({ code: 'conflict' });
+      const parked = randomUUID();
+      const expiresAt = new Date(Date.now() + 60_000).toISOString();
+      const calls = [{ callId: other, tool: 'ping', arguments: { index: 1 }, ...TEST_SEAL, reasons: [] }];
+      await store.runs.leave({
+        tenantId: tenant.tenantId,
+        sessionId: run.sessionId,
+        run: { runId: run.runId, token: 1 },
+        events: [],
+        to: { kind: 'waiting_approval', approval: { id: parked, turnId, calls, expiresAt } },
+      });
+      expect(await resolve(callId, 'approved')).toMatchObject([
+        { type: 'tool.execution_retry', payload: { callId, n: 1, error: 'once more' } },
+      ]);
+      expect(await resolve(callId, 'approved')).toEqual([]);
+      await tenant.decide(parked, [other], 'deny');
+      const { openTurn, messages } = await tenant.lease(run.runId);
+      expect(openTurn?.calls[0]).toMatchObject({ id: callId, state: 'approved', executions: 1 });
+      expect(openTurn?.calls[0]?.result).toBeUndefined();
+      expect(messages.map(({ role }) => role)).toEqual(['user']);
+      const again = { id: callId, state: 'executing' as const, expect: TEST_SEAL };
+      await store.ledger.append({
+        tenantId: tenant.tenantId,
+        sessionId: run.sessionId,
+        run: { runId: run.runId, token: 2 },
+        events: [],
+        changes: { calls: [again], executions: [{ callId, n: 2, state: 'executing' }] },
+      });
+    });
+
+    it('is decided once by many who disagree', async () => {
+      const { callId } = await unknownCall();
+      const words = Array.from({ length: 12 }, (_, n) => resolve(callId, n % 2 === 0 ? 'succeeded' : 'failed'));
+      const outcomes = await Promise.allSettled(words);
+      expect(outcomes.filter((one) => one.status === 'fulfilled' && one.value.length > 0)).toHaveLength(1);
+      expect(outcomes.filter((one) => one.status === 'rejected')).toHaveLength(6);
+    });
+
+    it('is nobody else’s', async () => {
+      const { callId } = await unknownCall();
+      const stranger = await testTenant(store);
+      await expect(resolve(callId, 'failed', { tenantId: stranger.tenantId })).rejects.toMatchObject({
+        code: 'not_found',
+      });
+    });
   });
 });

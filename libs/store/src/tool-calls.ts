@@ -1,4 +1,4 @@
-import { isId, type ToolCall } from '@codedock/domain';
+import { isId, type LedgerEvent, type ToolCall } from '@codedock/domain';
 import type { ToolCallStore } from './contract.js';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
@@ -24,6 +24,12 @@ export function toolCallStore(database: Database): ToolCallStore {
         [runId, tenantId],
       );
       return rows.map((row) => row.call);
+    },
+
+    async resolve(input) {
+      existing('tool call', input.callId);
+      const resolved = (await database.call('codedock_resolve_call', input)) as unknown as { events: LedgerEvent[] };
+      return resolved.events;
     },
   };
 }
