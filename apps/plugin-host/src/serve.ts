@@ -4,9 +4,12 @@ import { gate, health, packageDefinitionOf } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import type { INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
-import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
+import type { MicroserviceOptions } from '@nestjs/microservices';
 import { appModule } from './app.module.js';
 import type { PluginHostConfig } from './config.js';
+import { dispatchHandler } from './grpc/dispatch-handler.js';
+import { GateTransport } from './grpc/gate-transport.js';
+import { InternalCallers } from './grpc/internal-callers.js';
 import { PluginHost } from './plugin-host.js';
 
 /** Bytes of the largest message taken: plugins may declare payloads beyond the default cap. */
@@ -36,15 +39,18 @@ export async function servePluginHost(
   try {
     await host.start();
     app = await NestFactory.createMicroservice<MicroserviceOptions>(appModule(host, config), {
-      transport: Transport.GRPC,
-      options: {
-        url: config.listen,
-        package: ['codedock.gate.v1', 'grpc.health.v1'],
-        packageDefinition: packageDefinitionOf(gate.GateServiceService, health.HealthService),
-        credentials: serverCredentials(config),
-        maxReceiveMessageLength: maxMessageBytes,
-        maxSendMessageLength: maxMessageBytes,
-      },
+      strategy: new GateTransport(
+        {
+          url: config.listen,
+          package: ['codedock.gate.v1', 'grpc.health.v1'],
+          packageDefinition: packageDefinitionOf(gate.GateServiceService, health.HealthService),
+          credentials: serverCredentials(config),
+          maxReceiveMessageLength: maxMessageBytes,
+          maxSendMessageLength: maxMessageBytes,
+          channelOptions: { 'grpc.enable_channelz': 0 },
+        },
+        dispatchHandler(host, new InternalCallers(config.internalToken), log),
+      ),
       logger: new NestLogger(log),
       abortOnError: false,
     });

@@ -193,36 +193,34 @@ class GateChain {
       this.failure = { code, plugin: name, reason };
   }
 
+  /** Carries no value and no scratchpad where those are what was sent: the caller has them. */
   private answer(): gate.GateAnswer {
     const { envelope, chainEpoch } = this.question;
     const ended = this.ending !== undefined || this.failure !== undefined;
     const asked = !ended && this.asks.length > 0;
+    const changed = !ended && this.changed && !this.payload.equals(envelope.payload);
     return {
-      envelope: plugin.Envelope.fromPartial({
+      envelope: {
         type: this.ending?.type ?? (asked ? 'tools/ask' : ''),
         chainId: this.chainId,
         seen: this.seen,
-        sessionId: envelope.sessionId,
-        runId: envelope.runId,
-        turnId: envelope.turnId,
-        payload: ended ? envelope.payload : this.payload,
-        context: this.context,
-        reason:
-          this.ending?.reason ??
-          (asked
-            ? this.asks
-                .map((ask) => ask.reason)
-                .filter(Boolean)
-                .join('; ')
-            : ''),
-        attempt: envelope.attempt,
+        sessionId: '',
+        runId: '',
+        turnId: '',
+        payload: changed ? this.payload : noBytes,
+        context: this.context === envelope.context ? noBytes : this.context,
+        reason: this.ending?.reason ?? (asked ? reasonsOf(this.asks) : ''),
+        budgetMs: 0,
+        attempt: 0,
+        principal: noBytes,
+        capability: noBytes,
         skipResult: this.ending?.skipResult ?? noBytes,
-      }),
+      },
       outcomes: this.outcomes,
       askReasons: asked ? this.asks : [],
       failure: this.failure,
       chainEpoch,
-      changed: !ended && this.changed && !this.payload.equals(envelope.payload),
+      changed,
     };
   }
 
@@ -231,6 +229,14 @@ class GateChain {
   }
 }
 
+function reasonsOf(asks: readonly gate.AskReason[]): string {
+  return asks
+    .map((ask) => ask.reason)
+    .filter(Boolean)
+    .join('; ');
+}
+
 function describe(reply: PortReply): string {
+  if (reply.notes.length === 0) return reply.reason ?? '';
   return [reply.reason, ...reply.notes].filter((text) => text !== undefined && text !== '').join('; ');
 }

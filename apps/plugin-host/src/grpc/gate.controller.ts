@@ -5,12 +5,16 @@ import { Controller, UseGuards } from '@nestjs/common';
 import { GrpcMethod, RpcException } from '@nestjs/microservices';
 import type { Observable } from 'rxjs';
 import { PluginHost } from '../plugin-host.js';
+import { cancellationOf } from './cancellation.js';
 import { InternalCallerGuard } from './internal-caller.guard.js';
 import { isServiceError, toServiceError } from './status.js';
 
 const service = 'GateService';
 
-/** The plugin-host's service to gateway and runner: translates between gRPC and the host, and nothing else. */
+/**
+ * The plugin-host's service to gateway and runner: translates between gRPC and the host, and nothing else. `Dispatch` is
+ * served by its own handler.
+ */
 @Controller()
 @UseGuards(InternalCallerGuard)
 export class GateController {
@@ -19,16 +23,6 @@ export class GateController {
   @GrpcMethod(service, 'Watch')
   watch(): Observable<gate.Snapshot> {
     return this.host.feed.watch();
-  }
-
-  @GrpcMethod(service, 'Dispatch')
-  dispatch(
-    request: gate.GateRequest,
-    _: Metadata,
-    call: ServerUnaryCall<gate.GateRequest, gate.GateAnswer>,
-  ): Promise<gate.GateAnswer> {
-    const signal = cancellationOf(call);
-    return answered(() => this.host.dispatch(request, signal));
   }
 
   @GrpcMethod(service, 'Notify')
@@ -45,8 +39,8 @@ export class GateController {
     _: Metadata,
     call: ServerUnaryCall<gate.ToolRequest, gate.ToolAnswer>,
   ): Promise<gate.ToolAnswer> {
-    const signal = cancellationOf(call);
-    return answered(() => this.host.executeTool(request, signal));
+    const { signal, answered: done } = cancellationOf(call);
+    return answered(() => this.host.executeTool(request, signal).finally(done));
   }
 
   @GrpcMethod(service, 'ListPlugins')
@@ -73,16 +67,6 @@ export class GateController {
   refresh(): Promise<gate.RefreshResult> {
     return answered(() => this.host.refresh());
   }
-}
-
-// One for all: capturing a stack per cancelled call would tell nothing.
-const CANCELLED = new DOMException('the caller cancelled the call', 'AbortError');
-
-/** Fires when the caller gives the call up, by cancel, deadline or a lost connection. */
-function cancellationOf(call: ServerUnaryCall<unknown, unknown>): AbortSignal {
-  const abort = new AbortController();
-  call.on('cancelled', () => abort.abort(CANCELLED));
-  return abort.signal;
 }
 
 /** Nest passes on code and message of an RpcException only; anything unexpected is left to the filter, which logs it. */

@@ -126,7 +126,10 @@ export interface GateRequest {
 }
 
 export interface GateAnswer {
-  /** Value so far and decision: type empty = continue (or ask, when ask_reasons is not empty). */
+  /**
+   * Value so far and decision: type empty = continue (or ask, when ask_reasons is not empty). Payload, context and ids
+   * that are as they were sent are left out.
+   */
   envelope?: Envelope | undefined;
   outcomes: Outcome[];
   /** In chain order. */
