@@ -42,12 +42,7 @@ export function startServices({ folder, database, secrets, plugins }) {
 
   const started = (async () => {
     const wanted = Number(/:(\d+)$/.exec(process.env.CODEDOCK_HTTP_LISTEN ?? '')?.[1] ?? 8080);
-    const [http, hostApi, gates, runnerHealth] = await Promise.all([
-      freePort(wanted),
-      freePort(0),
-      freePort(0),
-      freePort(0),
-    ]);
+    const [http, hostApi, gates, hostHealth, runnerHealth] = await Promise.all([wanted, 0, 0, 0, 0].map(freePort));
     const shared = {
       CODEDOCK_INTERNAL_TOKEN: secrets.internalToken,
       CODEDOCK_CAPABILITY_KEY: secrets.capabilityKey,
