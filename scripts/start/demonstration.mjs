@@ -1,16 +1,23 @@
 import { gateTable } from './gate-table.mjs';
 import { say } from './output.mjs';
 
+const AGENT = 'demonstration';
 const FAKE_KEY = 'AKIAIOSFODNN7EXAMPLE';
 const ENDED = new Set(['completed', 'failed', 'cancelled', 'timed_out', 'blocked']);
 const RUN_MS = 60_000;
 
 /**
  * One run on real parts: a message that holds a secret, a model that wants to do something a policy forbids.
- * Prints what was stored, what the model got, what was vetoed and every gate. @returns false when a step did not happen.
+ * Prints what was stored, what the model got, what was vetoed and every gate. @returns false when a step did not happen,
+ * undefined when the agent it needs is not configured.
  */
 export async function demonstrate({ url, key }) {
   const api = apiOf(url, key);
+  const { items: agents } = await api('GET', '/v1/agents');
+  if (!agents.some(({ name }) => name === AGENT)) {
+    say(`no demonstration: CODEDOCK_PROFILES_FILE has no agent "${AGENT}"`);
+    return undefined;
+  }
   const steps = [];
   const step = (name, happened, shown) => {
     steps.push(happened);
@@ -20,7 +27,7 @@ export async function demonstrate({ url, key }) {
   const content = `Please remember how to clean up. My key is ${FAKE_KEY}.`;
   say(`\ndemonstration: one run through every gate of real plugin processes\n\nsent:\n    ${content}`);
   const session = await api('POST', '/v1/sessions', { title: 'demonstration' });
-  const started = await api('POST', `/v1/sessions/${session.id}/runs`, { content, agent: 'demonstration' });
+  const started = await api('POST', `/v1/sessions/${session.id}/runs`, { content, agent: AGENT });
   const run = await untilEnded(api, started.runId);
 
   const { items: messages } = await api('GET', `/v1/sessions/${session.id}/messages`);

@@ -34,7 +34,7 @@ export async function start({ once, demonstration }) {
   try {
     const running = await Promise.race([bringUp(folder, stops, demonstration), aborted]);
     let complete = true;
-    if (demonstration) complete = await Promise.race([demonstrate(running), aborted]);
+    if (demonstration) complete = (await Promise.race([demonstrate(running), aborted])) ?? !once;
     if (once) return complete ? 0 : 1;
     say(openingLines(running));
     const ended = await Promise.race([interrupted, running.services.anyEnded]);
