@@ -10,7 +10,7 @@ import {
   wellFormedJson,
   wellFormedText,
 } from '@codedock/domain';
-import { askGate, endedByFailure } from './ask-gate.js';
+import { askGate, endedByFailure, openGate } from './ask-gate.js';
 import { checkedCall } from './call-check.js';
 import { type CallStanding, type Dispatch, settle } from './dispatch.js';
 import { ending } from './loop-result.js';
@@ -53,8 +53,21 @@ export async function revalidateCall(dispatch: Dispatch, call: ToolCall, tool: T
   }
   const reasons = call.gated?.reasons ?? answer.reasons;
   const gated: GatedCall = { digest: seal(dispatch, call, tool), gateVersion, decision: 'ask', reasons };
+  recordRevalidation(dispatch, call);
   dispatch.attempt.note(dispatch.attempt.ports.ledger.callGated(call, gated));
   return { kind: 'ready', call: { ...call, gated }, tool, gated };
+}
+
+function recordRevalidation({ attempt, turn, bounds }: Dispatch, call: ToolCall): void {
+  openGate(attempt, { turnId: turn.id, callId: call.id }, bounds.signal).record({
+    gate: 'beforeToolCall',
+    hook: 'host',
+    outcome: 'continued',
+    reason: 'revalidated: the approval stands under the policies that are asked now',
+    startedMs: 0,
+    durationMs: 0,
+    queueMs: 0,
+  });
 }
 
 /** A call whose gates have answered before: their answer is used again while seal and gate version still hold. */
@@ -146,8 +159,10 @@ function passOn(
 ): CallStanding {
   const decision = reasons.length === 0 ? 'proceed' : 'ask';
   const gated: GatedCall = { digest: seal(dispatch, call, tool), gateVersion, decision, reasons };
-  // An approval that covered other arguments, or another schema, covers nothing any more.
-  const judged: ToolCall = { ...call, gated };
+  // An approval that covered other arguments, or another schema, covers nothing any more: a runner that dies before the
+  // new approval is stored must not leave the call approved.
+  const voided = decision === 'ask' && call.state === 'approved';
+  const judged: ToolCall = { ...call, gated, ...(voided && { state: 'awaiting_approval' }) };
   dispatch.attempt.note(dispatch.attempt.ports.ledger.callGated(judged, gated));
   return decision === 'ask'
     ? { kind: 'asks', asking: { call: judged, gated, reasons } }
@@ -157,11 +172,14 @@ function passOn(
 function denyUnheard(dispatch: Dispatch, call: ToolCall, reasons: readonly AskReason[]): CallStanding {
   const why = reasons.map(({ by, reason }) => `${by}: ${reason}`).join('; ');
   const result = failedResult(`Denied: this run asks nobody for approval. Approval was wanted by ${why}`);
-  return settle(dispatch, call, { state: 'denied', result, source: 'host' });
+  // A call that was approved cannot be denied any more, only not be executed.
+  return settle(dispatch, call, { state: call.state === 'approved' ? 'failed' : 'denied', result, source: 'host' });
 }
 
 function toolReason({ attempt }: Dispatch, tool: ToolDefinition): AskReason[] {
-  if (!tool.requiresApproval || attempt.snapshot.config.approvalMode === 'auto') return [];
+  const { config, grants = [] } = attempt.snapshot;
+  if (!tool.requiresApproval || config.approvalMode === 'auto') return [];
+  if (grants.some((grant) => grant.tool === tool.name && grant.schemaDigest === tool.schemaDigest)) return [];
   return [{ by: 'tool', reason: `The tool ${tool.name} requires approval.` }];
 }
 

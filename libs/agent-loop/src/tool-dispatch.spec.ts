@@ -348,6 +348,103 @@ describe('approval', () => {
     });
   });
 
+  it('says in the audit that an approval stands under other policies', async () => {
+    const f = await waiting({ beforeToolCall: () => ({ kind: 'proceed' }) });
+    f.ledger.decide(f.ids[0] ?? '', 'approved');
+    f.policies.version = 'v2';
+    await f.run();
+    expect(f.ledger.records).toMatchObject([{ hook: 'host', reason: expect.stringContaining('revalidated') }]);
+  });
+
+  it('a runner that dies between a voided approval and the new one leaves nothing approved', async () => {
+    const f = turnOf([call('danger', { a: 1 })], { tools: [danger] });
+    f.ledger.wait(callsOf(await f.run()));
+    const id = f.ledger.calls[0]?.id ?? '';
+    f.ledger.decide(id, 'approved');
+    f.policies.version = 'v2';
+    const hooks: Hooks = { beforeToolCall: () => ({ kind: 'proceed', arguments: { a: 9 } }) };
+    // Stored by the loop, and the runner is gone before it has parked the run.
+    callsOf(await f.run(undefined, hooks));
+    expect(f.ledger.calls[0]?.state).toBe('awaiting_approval');
+    const again = callsOf(await f.run(undefined, hooks));
+    expect(f.tools.invocations).toEqual([]);
+    f.ledger.wait(again);
+    f.ledger.decide(id, 'approved');
+    await f.run(undefined, hooks);
+    expect(f.tools.invocations.map((invocation) => invocation.arguments)).toEqual([{ a: 9 }]);
+  });
+
+  describe('arguments edited by the approver', () => {
+    const edited = async (hooks: Hooks, tool: TestTool = danger) => {
+      const f = turnOf([call('danger', { a: 1 })], { tools: [tool], hooks });
+      f.ledger.wait(callsOf(await f.run()));
+      const id = f.ledger.calls[0]?.id ?? '';
+      const digest = f.ledger.calls[0]?.gated?.digest.replace('{"a":1}', '{"a":2}') ?? '';
+      f.ledger.approveEdited(id, { a: 2 }, digest);
+      return { ...f, id };
+    };
+
+    it.each<[string, ToolCallDecision, number]>([
+      ['proceeds', { kind: 'proceed' }, 1],
+      ['asks: it is answered by this approver', because('p'), 1],
+      ['blocks', { kind: 'block', reason: 'no' }, 0],
+      ['skips', { kind: 'skip', result: 1 }, 0],
+    ])('pass the gate once more, which %s', async (_, decision, executions) => {
+      const f = await edited({ beforeToolCall: () => ({ kind: 'proceed' }) });
+      const gate = jest.fn((_: { call: { arguments: unknown } }) => decision);
+      expect(await f.run(undefined, { beforeToolCall: gate })).toMatchObject({ kind: 'ended' });
+      expect(gate.mock.calls.map(([event]) => event.call.arguments)).toEqual([{ a: 2 }]);
+      expect(f.tools.invocations.map((invocation) => invocation.arguments)).toEqual(executions === 0 ? [] : [{ a: 2 }]);
+    });
+
+    it('and changed by it, want a new approval', async () => {
+      const f = await edited({});
+      const hooks: Hooks = { beforeToolCall: () => ({ kind: 'proceed', arguments: { a: 3 } }) };
+      expect(callsOf(await f.run(undefined, hooks))[0]?.call.arguments).toEqual({ a: 3 });
+      expect(f.tools.invocations).toEqual([]);
+    });
+
+    it('go back to the gate and to a person when the tool is another by now', async () => {
+      const f = await edited({});
+      f.tools.replace([{ ...danger, schemaDigest: 'new' }]);
+      expect(callsOf(await f.run())[0]?.call.arguments).toEqual({ a: 2 });
+    });
+  });
+
+  describe('a grant of a wider scope', () => {
+    const grants = [{ tool: 'danger', schemaDigest: 'schema of danger' }];
+    const granted = (hooks: Hooks = {}, tool: TestTool = danger) =>
+      turnOf([call('danger', { a: 5 })], { tools: [tool], hooks, snapshot: { grants } });
+
+    it('satisfies the requirement of the tool, whatever the arguments', async () => {
+      const f = granted();
+      expect(await f.run()).toMatchObject({ kind: 'ended' });
+      expect(f.tools.invocations).toHaveLength(1);
+    });
+
+    it('never a hook’s ask, which is the only reason then', async () => {
+      const asking = callsOf(await granted({ beforeToolCall: () => because('p') }).run());
+      expect(asking[0]?.reasons.map(({ by }) => by)).toEqual(['p']);
+    });
+
+    it.each<[string, TestTool]>([
+      ['of another schema', { ...danger, schemaDigest: 'another' }],
+      ['of another name', { ...danger, name: 'other', schemaDigest: 'schema of danger' }],
+    ])('covers no tool %s', async (_, tool) => {
+      const f = turnOf([call(tool.name)], { tools: [tool], snapshot: { grants } });
+      expect(callsOf(await f.run())).toHaveLength(1);
+    });
+  });
+
+  it('an expired approval is a denial by nobody', async () => {
+    const f = await waiting();
+    f.ledger.decide(f.ids[0] ?? '', 'denied', 'Nobody decided in time.');
+    f.ledger.tamper(f.ids[0] ?? '', { settledBy: 'host' });
+    await f.run();
+    expect(f.told()).toEqual(['Denied: Nobody decided in time.']);
+    expect(f.journal).toContain('callSettled danger denied host by host');
+  });
+
   it('another schema voids the approval: back to the gate, and to a person', async () => {
     const gate = jest.fn((): ToolCallDecision => ({ kind: 'proceed' }));
     const f = await waiting({ beforeToolCall: gate });

@@ -74,8 +74,10 @@ async function standingOf(
     }
     case 'denied': {
       if (call.result !== undefined) return { kind: 'settled', call, result: call.result };
-      const result = deniedResult(call.denialReason);
-      return settle(dispatch, call, { state: 'denied', result, source: 'person' });
+      const expired = call.settledBy === 'host';
+      const result = deniedResult(call.denialReason, expired);
+      const by = call.settledBy === undefined ? {} : { by: call.settledBy };
+      return settle(dispatch, call, { state: 'denied', result, source: expired ? 'host' : 'person', ...by });
     }
     case 'executing':
       return { kind: 'left', call };

@@ -22,7 +22,8 @@ export function unknownResult(tool: string, why: string): ToolResult {
   );
 }
 
-/** The result of a denied call. */
-export function deniedResult(reason: string | undefined): ToolResult {
-  return failedResult(reason === undefined || reason === '' ? 'Denied by a person.' : `Denied by a person: ${reason}`);
+/** The result of a call that a person denied, or that nobody decided in time. */
+export function deniedResult(reason: string | undefined, expired: boolean): ToolResult {
+  const denied = expired ? 'Denied' : 'Denied by a person';
+  return failedResult(reason === undefined || reason === '' ? `${denied}.` : `${denied}: ${reason}`);
 }

@@ -1,3 +1,4 @@
+export { addressKind, guardedAgent, type Reach } from './egress.js';
 export { fakeModel } from './fake/fake-model.js';
 export type { FakeCall, FakeStep } from './fake/script.js';
 export { guardedHeaders } from './guarded-headers.js';

@@ -1,5 +1,4 @@
-import type { ApprovalDecision } from '@codedock/domain';
-import type { ApprovalView } from '@codedock/store';
+import type { ApprovalView, SealedDecision } from '@codedock/store';
 import { afterCommit } from './after-commit.js';
 import type { RunPorts } from './ports.js';
 
@@ -9,7 +8,8 @@ export interface DecideApprovalInput {
   readonly approvalId: string;
   /** The API key that decides. */
   readonly actor: { readonly id: string; readonly name: string };
-  readonly decisions: readonly ApprovalDecision[];
+  /** As `sealedDecisions` gives them. */
+  readonly decisions: readonly SealedDecision[];
 }
 
 /**

@@ -1,6 +1,7 @@
 export { admitRuns } from './admit-runs.js';
 export { afterCommit, publishEvents, ringAll } from './after-commit.js';
 export { appendFacts } from './append-facts.js';
+export { ArgumentCheck } from './argument-check.js';
 export { CANCEL_GRACE_MS, type CancelRun, cancelRun } from './cancel-run.js';
 export { type DecideApprovalInput, decideApproval } from './decide-approval.js';
 export { handBackRun } from './hand-back-run.js';
@@ -8,6 +9,8 @@ export { endingOf, type LeasedRun, leaseRun } from './lease-run.js';
 export { type OpenGate, openGate } from './open-gate.js';
 export { type ParkRun, parkRun } from './park-run.js';
 export type { RunIncident, RunPorts } from './ports.js';
-export { type Reconciler, reconcileOnce, startReconciler } from './reconcile.js';
+export { type Reconciler, type ReconcilerOptions, reconcileOnce, startReconciler } from './reconcile.js';
+export { type PlacedToolCall, type ResolveToolCall, resolveToolCall } from './resolve-tool-call.js';
+export { type DecisionJudge, sealedDecisions } from './sealed-decisions.js';
 export { type StartedRun, type StartRun, startRun } from './start-run.js';
 export { type TerminateRun, terminateRun } from './terminate-run.js';

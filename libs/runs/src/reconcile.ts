@@ -1,8 +1,16 @@
 import type { Leadership } from '@codedock/store';
 import { admitRuns } from './admit-runs.js';
-import { afterCommit, ringAll } from './after-commit.js';
+import { afterCommit, publishEvents, ringAll } from './after-commit.js';
 import { cancelRun } from './cancel-run.js';
 import type { RunPorts } from './ports.js';
+
+/** How often to look, and at what. */
+export interface ReconcilerOptions {
+  /** Default 1,000. */
+  readonly intervalMs?: number;
+  /** Share of an approval's life (0–1) after which people are reminded of it once. Default 0.5; 0 never. */
+  readonly reminderShare?: number;
+}
 
 /** A running reconciler. */
 export interface Reconciler {
@@ -15,16 +23,16 @@ export interface Reconciler {
 /**
  * Makes good what was lost between commit and doorbell, once a second, in the one process that holds the advisory lock:
  * rings queued runs whose doorbell may be gone and runs with an expired lease, ends runs whose canceller died, expires
- * approvals, admits pending runs. Whatever fails is reported and tried again in the next pass.
+ * approvals and reminds of them, admits pending runs. Whatever fails is reported and tried again in the next pass.
  */
-export function startReconciler(ports: RunPorts, options: { intervalMs?: number } = {}): Reconciler {
+export function startReconciler(ports: RunPorts, options: ReconcilerOptions = {}): Reconciler {
   const stopping = new AbortController();
   let leadership: Leadership | undefined;
   const loop = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       try {
         if (leadership?.held !== true) leadership = await ports.store.lead('reconciler');
-        if (leadership !== undefined) await reconcileOnce(ports);
+        if (leadership !== undefined) await reconcileOnce(ports, options);
       } catch (error) {
         ports.report({ kind: 'reconcile_failed', error });
       }
@@ -45,7 +53,10 @@ export function startReconciler(ports: RunPorts, options: { intervalMs?: number 
 }
 
 /** One pass over everything that is due. */
-export async function reconcileOnce(ports: RunPorts): Promise<void> {
+export async function reconcileOnce(
+  ports: RunPorts,
+  { reminderShare = 0.5 }: Pick<ReconcilerOptions, 'reminderShare'> = {},
+): Promise<void> {
   const due = await ports.store.runs.due();
   await ringAll(ports, due.rings);
   for (const { tenantId, runId } of due.cancels) {
@@ -59,6 +70,15 @@ export async function reconcileOnce(ports: RunPorts): Promise<void> {
     });
   }
   for (const tenantId of due.tenants) await reported(ports, undefined, () => admitRuns(ports, tenantId));
+  if (reminderShare > 0) await remindOfApprovals(ports, reminderShare);
+}
+
+async function remindOfApprovals(ports: RunPorts, share: number): Promise<void> {
+  for (const { tenantId, approvalId } of await ports.store.approvals.dueReminders(share)) {
+    await reported(ports, undefined, async () => {
+      publishEvents(ports.bus, await ports.store.approvals.remind(tenantId, approvalId));
+    });
+  }
 }
 
 async function reported(ports: RunPorts, runId: string | undefined, act: () => Promise<unknown>): Promise<void> {

@@ -190,6 +190,8 @@ async function park(
   { turn, calls }: Extract<LoopResult, { kind: 'waiting_approval' }>,
 ): Promise<Execution> {
   const { runs } = ports;
+  // A call that was in an approval before is asked about anew: what was approved then is not what would be executed.
+  const supersedes = calls.find(({ call }) => call.approvalId !== undefined)?.call.approvalId;
   await ledger.leave(({ events, changes }) =>
     parkRun(runs, {
       tenantId: snapshot.tenantId,
@@ -211,6 +213,7 @@ async function park(
             reasons,
           })),
           expiresAt: new Date(runs.clock.now() + ports.approvalTtlMs).toISOString(),
+          ...(supersedes === undefined ? {} : { supersedes }),
         },
       },
     }),

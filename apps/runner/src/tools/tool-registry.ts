@@ -9,8 +9,8 @@ import {
   type ToolInvocation,
   type Tools,
 } from '@codedock/domain';
+import { ArgumentCheck } from '@codedock/runs';
 import type { MemoryStore } from '@codedock/store';
-import { ArgumentCheck } from './argument-check.js';
 import type { BuiltInFunction } from './builtin/builtin-tool.js';
 import { memoryTools } from './builtin/memory.js';
 import { ping } from './builtin/ping.js';

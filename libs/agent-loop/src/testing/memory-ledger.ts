@@ -74,12 +74,27 @@ export class MemoryLedger implements Ledger {
 
   /** Stores that calls wait for a person. */
   wait(calls: readonly AskingCall[]): void {
-    for (const { call } of calls) this.move(call.id, 'awaiting_approval');
+    for (const { call } of calls) {
+      // A call whose approval was voided waits already.
+      if (this.call(call.id).state !== 'awaiting_approval') this.move(call.id, 'awaiting_approval');
+    }
   }
 
   /** Stores a person's word. */
   decide(callId: string, state: 'approved' | 'denied', denialReason?: string): void {
     this.move(callId, state, denialReason === undefined ? {} : { denialReason });
+  }
+
+  /** Stores a person's word with arguments of his own, as the gateway does: sealed anew, and not yet gated. */
+  approveEdited(callId: string, args: JsonValue, digest: string): void {
+    const { gated } = this.call(callId);
+    if (gated === undefined) throw new Error('the call was not gated');
+    this.move(callId, 'approved', { arguments: args, gated: { ...gated, digest, gateVersion: 'edited' } });
+  }
+
+  /** Stores a change of the run that a next attempt reads. */
+  amend(changes: Partial<RunSnapshot>): void {
+    this.set(changes);
   }
 
   /** Changes a stored call behind the loop's back. */
@@ -136,9 +151,11 @@ export class MemoryLedger implements Ledger {
     });
   }
   callGated(call: ToolCall, gated: GatedCall) {
-    return this.fact('callGated', `${call.name} ${gated.decision}`, () =>
-      this.change(call.id, { gated, arguments: call.arguments }),
-    );
+    return this.fact('callGated', `${call.name} ${gated.decision}`, () => {
+      const changes = { gated, arguments: call.arguments };
+      if (this.call(call.id).state === call.state) this.change(call.id, changes);
+      else this.move(call.id, call.state, changes);
+    });
   }
   callSettled({ call, state, result, source, by }: CallSettled) {
     return this.fact('callSettled', `${call.name} ${state} ${source}${by === undefined ? '' : ` by ${by}`}`, () =>

@@ -8,8 +8,8 @@ import {
 } from '@codedock/domain';
 import OpenAI from 'openai';
 import { abortableSleep } from '../abortable-sleep.js';
+import { providerAgent, requireOrigin } from '../egress.js';
 import type { HeaderRefusal } from '../header-policy.js';
-import { guardedAgent, requireOrigin } from './egress.js';
 import { type AttemptTrace, gatedFetch } from './gated-fetch.js';
 import { providerFailure } from './provider-failure.js';
 import { ReplyBuilder } from './reply-builder.js';
@@ -52,7 +52,7 @@ export function openAiModel(options: OpenAiOptions): OpenAiModel {
     origins: [...new Set([options.baseUrl, ...(options.allowedOrigins ?? [])].map((url) => new URL(url).origin))],
     allowPrivateNetwork: options.allowPrivateNetwork ?? false,
   };
-  const dispatcher = guardedAgent(egress);
+  const dispatcher = providerAgent(egress);
   const idleTimeoutMs = options.idleTimeoutMs ?? IDLE_TIMEOUT_MS;
 
   async function* attempt(

@@ -3,12 +3,20 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
 import { AppError } from '@codedock/domain';
 import { Agent } from 'undici';
 
-/** Where requests may go. */
+/** Where a model's requests may go. */
 export interface EgressPolicy {
   /** Origins (`https://api.example.com`, with port where it is not the scheme's own) that requests may go to. */
   readonly origins: readonly string[];
   /** Allows addresses inside private networks, besides a loopback origin that is configured as such. */
   readonly allowPrivateNetwork: boolean;
+}
+
+/** Which addresses that are not public a client may connect to. */
+export interface Reach {
+  readonly privateNetwork: boolean;
+  readonly loopback: boolean;
+  /** What a refused connection fails with; names the remedy. */
+  readonly refusal: () => Error;
 }
 
 const PRIVATE = new BlockList();
@@ -71,17 +79,25 @@ export function requireOrigin(url: string, policy: EgressPolicy): URL {
   return parsed;
 }
 
+/** The HTTP client of a model provider. A loopback origin that is configured as such is reached. */
+export function providerAgent(policy: EgressPolicy): Agent {
+  return guardedAgent({
+    privateNetwork: policy.allowPrivateNetwork,
+    loopback: policy.allowPrivateNetwork || policy.origins.some((origin) => isLoopbackName(new URL(origin).hostname)),
+    refusal: () =>
+      new AppError(
+        'provider_rejected',
+        'The model provider resolves to an address inside a private network: set CODEDOCK_PROVIDER_ALLOW_PRIVATE=true if that is intended.',
+      ),
+  });
+}
+
 /** An HTTP client whose connections are judged by the address they really go to, so that no DNS answer leads inside. */
-export function guardedAgent(policy: EgressPolicy): Agent {
-  const loopbackConfigured = policy.origins.some((origin) => isLoopbackName(new URL(origin).hostname));
+export function guardedAgent(reach: Reach): Agent {
   const refusal = (address: string): Error | undefined => {
     const kind = addressKind(address);
-    if (kind === 'public' || policy.allowPrivateNetwork || (kind === 'loopback' && loopbackConfigured))
-      return undefined;
-    return new AppError(
-      'provider_rejected',
-      'The model provider resolves to an address inside a private network: set CODEDOCK_PROVIDER_ALLOW_PRIVATE=true if that is intended.',
-    );
+    const allowed = kind === 'public' || (kind === 'loopback' ? reach.loopback : reach.privateNetwork);
+    return allowed ? undefined : reach.refusal();
   };
   const guardedLookup: LookupFunction = (hostname, options, callback) => {
     const all: LookupOptions & { all: true } = { ...options, all: true };
