@@ -13,7 +13,15 @@ import { rpcError } from './rpc-status.js';
 const SERVICE = 'HostApi';
 
 /** What a plugin-host may tell about its plugins. */
-const KINDS: ReadonlySet<string> = new Set(['started', 'ready', 'crashed', 'failed', 'stopped', 'host_call_refused']);
+const KINDS: ReadonlySet<string> = new Set([
+  'started',
+  'ready',
+  'crashed',
+  'failed',
+  'stopped',
+  'shadow',
+  'host_call_refused',
+]);
 const MAX_MESSAGE = 1_024;
 
 /** The internal API of the plugin-hosts: desired state, and what plugins call back for. Answered after the commit. */

@@ -83,20 +83,22 @@ function portOf({ port, subscribers, budgetMs, failurePolicy, failing }: PortSum
     failurePolicy,
     budgetMs,
     ...(failing === undefined ? {} : { failing }),
-    subscribers: subscribers.map(({ plugin, version, ready, required, failurePolicy, match }) => ({
+    subscribers: subscribers.map(({ plugin, version, ready, required, failurePolicy, match, shadow }) => ({
       plugin,
       ready,
       required,
       failurePolicy,
       ...(version === '' ? {} : { version }),
       ...(match === '' ? {} : { match: JSON.parse(match) }),
+      ...(shadow ? { shadow } : {}),
     })),
   };
 }
 
 function orderWarning({ port, subscribers }: PluginChain['ports'][number]): string[] {
-  if (!JUDGED_IN_ORDER.has(port) || subscribers.length < 2) return [];
-  const [first, ...later] = subscribers.map((one) => one.plugin);
+  const asked = subscribers.filter((one) => one.shadow !== true);
+  if (!JUDGED_IN_ORDER.has(port) || asked.length < 2) return [];
+  const [first, ...later] = asked.map((one) => one.plugin);
   const names = later.join(', ');
   return [`${port}: ${names} may change what ${first} has judged; order follows folder names, and reinvoke asks again`];
 }

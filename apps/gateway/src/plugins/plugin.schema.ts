@@ -52,6 +52,7 @@ export const pluginChain = z
             required: z.boolean(),
             failurePolicy: z.string(),
             match: json.optional().describe('Absent: asked for everything.'),
+            shadow: z.boolean().optional().describe('Only watches: asked beside the chain, its decision is recorded.'),
           }),
         ),
       }),

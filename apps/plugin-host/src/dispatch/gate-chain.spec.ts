@@ -1,6 +1,8 @@
-import { type Port, plugin } from '@codedock/proto';
+import { compileMatch } from '@codedock/plugin-bridge';
+import { type gate, type Port, plugin } from '@codedock/proto';
 import type { AskResult } from '../session/plugin-session.js';
-import { type GateEndpoint, runGateChain } from './gate-chain.js';
+import { runGateChain } from './gate-chain.js';
+import type { GateEndpoint, MissingPlugin } from './gate-endpoint.js';
 
 type Answer = Partial<plugin.Envelope> | Extract<AskResult, { kind: 'failed' }> | 'hang';
 
@@ -57,16 +59,17 @@ const payloads: Record<Port, unknown> = {
   'tools/post-execute': { ...call, result: { CallID: 'c1', Name: 'shell', Output: 'out', Success: true, Error: '' } },
 };
 
-const run = (
-  port: Port,
-  endpoints: GateEndpoint[],
-  more: {
-    budgetMs?: number;
-    context?: unknown;
-    missing?: { plugin: string; reason: string }[];
-    signal?: AbortSignal;
-  } = {},
-) =>
+interface Asked {
+  readonly budgetMs?: number;
+  readonly context?: unknown;
+  readonly missing?: readonly MissingPlugin[];
+  readonly signal?: AbortSignal;
+  readonly envelope?: Partial<plugin.Envelope>;
+  readonly toolName?: string;
+  readonly onLateShadow?: (outcome: gate.Outcome) => void;
+}
+
+const run = (port: Port, endpoints: GateEndpoint[], more: Asked = {}) =>
   runGateChain(
     {
       port,
@@ -77,10 +80,13 @@ const run = (
         payload: json(payloads[port]),
         context: json(more.context ?? {}),
         capability: Buffer.from('cap'),
+        ...more.envelope,
       }),
       budgetMs: more.budgetMs ?? 2_000,
       chainEpoch: 7,
       signal: more.signal,
+      ...(more.toolName === undefined ? {} : { toolName: more.toolName }),
+      ...(more.onLateShadow === undefined ? {} : { onLateShadow: more.onLateShadow }),
     },
     endpoints,
     more.missing ?? [],
@@ -315,5 +321,149 @@ describe('a caller that cancels', () => {
     await run('agent/input', [slow, next], { signal: abort.signal });
     expect(told).toEqual(['enough']);
     expect(next.sent).toEqual([]);
+  });
+});
+
+const acme = { principal: json({ tenant: 'acme', agent: 'coder', mode: 'plan' }) };
+
+describe('match', () => {
+  it.each([
+    ['{"tenants":["acme"],"agents":["cod*"],"modes":["pl?n"]}', 'continued'],
+    ['{"tenants":["other"]}', 'not matched'],
+    ['{"modes":["act"]}', 'not matched'],
+    ['{"tools":["shell"]}', 'not matched'],
+    ['{"tools":["sh*","read"]}', 'not matched'],
+  ])('%s at a call of the tool "write" is %s', async (matchJson, outcome) => {
+    const plugin = endpoint('p', continues, { matches: compileMatch(matchJson) });
+    const answer = await run('tools/pre-execute', [plugin], { envelope: acme, toolName: 'write' });
+    expect(answer.outcomes).toMatchObject([{ plugin: 'p', outcome }]);
+    expect(plugin.sent).toHaveLength(outcome === 'continued' ? 1 : 0);
+    expect(answer.envelope?.seen).toEqual(outcome === 'continued' ? ['p'] : []);
+    expect(answer.failure).toBeUndefined();
+  });
+
+  it('holds for nobody where the principal is not known', async () => {
+    const plugin = endpoint('p', continues, { matches: compileMatch('{"tenants":["acme"]}') });
+    for (const principal of [Buffer.alloc(0), Buffer.from('{"tenant"'), json(null), json({ tenant: 1 })]) {
+      const { outcomes } = await run('agent/input', [plugin], { envelope: { principal } });
+      expect(outcomes).toMatchObject([{ outcome: 'not matched' }]);
+    }
+  });
+
+  it('limits what a required plugin that never came up fails', async () => {
+    const missing = [{ plugin: 'gone', reason: 'no', matches: compileMatch('{"tenants":["other"]}') }];
+    expect((await run('agent/input', [], { envelope: acme, missing })).failure).toBeUndefined();
+    const other = { principal: json({ tenant: 'other' }) };
+    expect((await run('agent/input', [], { envelope: other, missing })).failure).toMatchObject({ plugin: 'gone' });
+  });
+});
+
+describe('a plugin in shadow mode', () => {
+  const shadow = { shadow: true, failurePolicy: 'closed' } as const;
+
+  it('sees the value it would have seen, and its refusal is only recorded', async () => {
+    const watcher = endpoint('b', () => ({ type: 'input/blocked', reason: 'no', context: json({ x: 1 }) }), shadow);
+    const answer = await run('agent/input', [endpoint('a', appends('!')), watcher, endpoint('c', appends('?'))]);
+    expect(read(watcher.sent[0]?.payload)).toEqual({ content: 'x!' });
+    expect(read(answer.envelope?.payload)).toEqual({ content: 'x!?' });
+    expect(answer.envelope).toMatchObject({ type: '', seen: ['a', 'c'] });
+    expect(answer.envelope?.context).toHaveLength(0);
+    expect(answer.outcomes).toMatchObject([
+      { plugin: 'a', outcome: 'changed' },
+      { plugin: 'b', outcome: 'shadow:blocked', reason: 'no' },
+      { plugin: 'c', outcome: 'changed' },
+    ]);
+  });
+
+  it.each(['hang', failed('crashed'), failed('oversize')])('fails nothing and is not awaited: %j', async (given) => {
+    const late: unknown[] = [];
+    const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
+    const startedAt = performance.now();
+    const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
+    expect(performance.now() - startedAt).toBeLessThan(100);
+    expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
+    while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(late).toMatchObject([
+      { plugin: 'w', outcome: `shadow:${given === 'hang' ? 'timeout' : (given as { outcome: string }).outcome}` },
+    ]);
+    expect(answer.outcomes).toMatchObject([{ outcome: 'shadow:pending' }]);
+  });
+
+  it('gives a broken answer without consequences', async () => {
+    const late: { outcome: string }[] = [];
+    const watcher = endpoint('w', () => ({ type: 'nonsense/type' }), shadow);
+    await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
+    while (late.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    expect(late).toMatchObject([{ outcome: 'shadow:invalid' }]);
+  });
+});
+
+describe('reinvoke', () => {
+  const again = { reinvoke: true };
+
+  it('asks once more with the final value, under a new chain id', async () => {
+    const policy = endpoint('policy', continues, again);
+    const answer = await run('agent/input', [policy, endpoint('rewriter', appends('!'))]);
+    expect(policy.sent.map(({ payload }) => read(payload))).toEqual([{ content: 'x' }, { content: 'x!' }]);
+    expect(policy.sent.map(({ seen }) => seen)).toEqual([[], []]);
+    expect(policy.sent[1]?.chainId).not.toBe('chain');
+    expect(answer.outcomes.map(({ plugin, outcome }) => [plugin, outcome])).toEqual([
+      ['policy', 'continued'],
+      ['rewriter', 'changed'],
+      ['policy', 'continued'],
+    ]);
+    expect(answer.envelope).toMatchObject({ chainId: 'chain', seen: ['policy', 'rewriter'] });
+  });
+
+  it('does not ask again when nothing changed after it, nor on rewrite ports', async () => {
+    const policy = endpoint('policy', appends('!'), again);
+    await run('agent/input', [policy, endpoint('other', continues)]);
+    expect(policy.sent).toHaveLength(1);
+    const rewrites = endpoint('policy', continues, again);
+    await run('agent/request', [
+      rewrites,
+      endpoint('other', () => ({ payload: json({ system_prompt: 'y', messages: [] }) })),
+    ]);
+    expect(rewrites.sent).toHaveLength(1);
+  });
+
+  it('counts its refusal, its ask and its failure', async () => {
+    const later = endpoint('later', () => ({ payload: json({ call: { ...call.call, arguments: { a: 2 } } }) }));
+    const second = (answer: Answer) => {
+      let asked = 0;
+      return endpoint('policy', () => (asked++ === 0 ? {} : answer), again);
+    };
+    const denied = await run('tools/pre-execute', [second({ type: 'tools/denied', reason: 'no' }), later]);
+    expect(denied.envelope).toMatchObject({ type: 'tools/denied', reason: 'no' });
+    const asks = await run('tools/pre-execute', [second({ type: 'tools/ask', reason: 'sure?' }), later]);
+    expect(asks.askReasons).toEqual([{ plugin: 'policy', reason: 'sure?' }]);
+    expect(read(asks.envelope?.payload)).toMatchObject({ call: { arguments: { a: 2 } } });
+    const fails = await run('tools/pre-execute', [second(failed('crashed')), later]);
+    expect(fails.failure).toMatchObject({ plugin: 'policy', code: 'gate_unavailable' });
+  });
+
+  it('refuses its changes', async () => {
+    const policy = endpoint('policy', appends('#'), again);
+    const answer = await run('agent/input', [policy, endpoint('rewriter', appends('!'))]);
+    expect(read(answer.envelope?.payload)).toEqual({ content: 'x#!' });
+    expect(answer.outcomes.at(-1)).toMatchObject({
+      plugin: 'policy',
+      outcome: 'continued',
+      changed: false,
+      reason: expect.stringContaining('changes were refused'),
+    });
+  });
+
+  it('happens within the same budget', async () => {
+    const policy = endpoint('policy', continues, again);
+    const slow = endpoint('slow', appends('!'), {
+      ask: async (envelope) => {
+        await new Promise((resolve) => setTimeout(resolve, 160));
+        return { kind: 'answered', reply: { ...envelope, ...appends('!')(envelope) } as plugin.Envelope, queueMs: 0 };
+      },
+    });
+    const answer = await run('agent/input', [policy, slow], { budgetMs: 250 });
+    expect(answer.failure).toMatchObject({ code: 'gate_timeout', plugin: 'policy' });
+    expect(answer.outcomes.at(-1)).toMatchObject({ outcome: 'not asked' });
   });
 });

@@ -4,38 +4,17 @@ import {
   decodeScratchpad,
   type FailurePolicy,
   interpretReply,
+  type Match,
+  type MatchSubject,
   mergeScratchpad,
   type PortReply,
   portSpec,
 } from '@codedock/plugin-bridge';
 import { chainReserveMs, type gate, type Port, plugin } from '@codedock/proto';
 import type { PluginIdentity } from '../session/generation.js';
-import type { AskResult } from '../session/plugin-session.js';
-
-/** A plugin as a gate sees it. */
-export interface GateEndpoint {
-  readonly plugin: string;
-  /** Effective on this port. */
-  readonly failurePolicy: FailurePolicy;
-  /** Milliseconds of one call at most. */
-  readonly timeoutMs: number;
-  /** Bytes of the largest payload it takes. */
-  readonly maxPayloadBytes: number;
-  readonly identity: PluginIdentity;
-  /** Asks once; never rejects, and settles within `timeoutMs`. `promisedMs` is what it would get at best. */
-  ask(
-    envelope: plugin.Envelope,
-    timeoutMs: number,
-    promisedMs: number,
-    signal: AbortSignal | undefined,
-  ): Promise<AskResult>;
-}
-
-/** A required plugin that never came up. */
-export interface MissingPlugin {
-  readonly plugin: string;
-  readonly reason: string;
-}
+import type { GateEndpoint, MissingPlugin } from './gate-endpoint.js';
+import { matchSubjectOf } from './match-subject.js';
+import { shadowPending, shadowVerdict } from './shadow.js';
 
 /** One gate to be asked. */
 export interface GateQuestion {
@@ -44,12 +23,16 @@ export interface GateQuestion {
   /** Milliseconds of the gate as the caller counts them. */
   readonly budgetMs: number;
   readonly chainEpoch: number;
+  /** The tool the gate is about; absent elsewhere. */
+  readonly toolName?: string;
+  /** Takes what a plugin in shadow mode decided after the chain was over. */
+  readonly onLateShadow?: (outcome: gate.Outcome) => void;
   /** Ends the chain, and cancels the question in the plugin that is being asked; nobody reads the answer then. */
   readonly signal?: AbortSignal | undefined;
 }
 
 const noBytes = Buffer.alloc(0);
-const leastUsefulMs = 1;
+const leastUsefulMs = 5;
 const noIdentity: PluginIdentity = { version: '', policyVersion: '', checksum: '', configDigest: '', generation: 0 };
 
 /**
@@ -75,6 +58,9 @@ class GateChain {
   private context: Buffer;
   private changed = false;
   private failure: gate.Failure | undefined;
+  private readonly judged = new Map<GateEndpoint, Buffer>();
+  private subject: MatchSubject | undefined;
+  private answered = false;
   private ending: { readonly type: string; readonly reason: string; readonly skipResult: Buffer } | undefined;
 
   constructor(private readonly question: GateQuestion) {
@@ -86,18 +72,60 @@ class GateChain {
   }
 
   async run(endpoints: readonly GateEndpoint[], missing: readonly MissingPlugin[]): Promise<gate.GateAnswer> {
-    for (const { plugin: name, reason } of missing) {
-      this.record(name, noIdentity, 'not ready', reason, 'closed', this.elapsed(), 0);
+    for (const { plugin: name, reason, matches } of missing) {
+      if (this.holds(matches)) this.record(name, noIdentity, 'not ready', reason, 'closed', this.elapsed(), 0);
     }
     const endsAt = this.question.budgetMs - chainReserveMs;
     for (const endpoint of endpoints) {
-      if (this.failure !== undefined || this.ending !== undefined || this.question.signal?.aborted) break;
-      await this.askOne(endpoint, endsAt);
+      if (this.over) break;
+      if (!this.holds(endpoint.matches)) this.notMatched(endpoint);
+      else if (endpoint.shadow) this.askBeside(endpoint);
+      else await this.askOne(endpoint, endsAt);
     }
+    for (const [endpoint, value] of this.judged) {
+      if (this.over) break;
+      if (!value.equals(this.payload)) await this.askOne(endpoint, endsAt, true);
+    }
+    this.answered = true;
     return this.answer();
   }
 
-  private async askOne(endpoint: GateEndpoint, endsAt: number): Promise<void> {
+  private get over(): boolean {
+    return this.failure !== undefined || this.ending !== undefined || this.question.signal?.aborted === true;
+  }
+
+  private holds(matches: Match | undefined): boolean {
+    if (matches === undefined) return true;
+    this.subject ??= matchSubjectOf(this.question.envelope.principal, this.question.toolName ?? '');
+    return matches(this.subject);
+  }
+
+  private notMatched({ plugin: name, identity }: GateEndpoint): void {
+    this.record(name, identity, 'not matched', '', 'open', this.elapsed(), 0);
+  }
+
+  /** Starts to ask and goes on; whichever ends first decides where the verdict is recorded. */
+  private askBeside(endpoint: GateEndpoint): void {
+    const { port, onLateShadow } = this.question;
+    const entry: gate.Outcome = {
+      plugin: endpoint.plugin,
+      ...endpoint.identity,
+      startedMs: this.elapsed(),
+      durationMs: 0,
+      queueMs: 0,
+      outcome: shadowPending,
+      reason: '',
+      changed: false,
+    };
+    this.outcomes.push(entry);
+    void shadowVerdict(port, this.envelopeFor(endpoint.timeoutMs), endpoint).then((verdict) => {
+      if (this.answered) onLateShadow?.({ ...entry, ...verdict });
+      else Object.assign(entry, verdict);
+    });
+  }
+
+  /** Asks in the chain, or `again` with the final value: under a new chain id, and what it changes then is refused. */
+  private async askOne(endpoint: GateEndpoint, endsAt: number, again = false): Promise<void> {
     const startedMs = this.elapsed();
     const { identity, failurePolicy } = endpoint;
     const fail = (outcome: HookOutcome, reason: string, queueMs = 0) =>
@@ -111,18 +139,20 @@ class GateChain {
       );
     }
     const limit = Math.min(endpoint.timeoutMs, left);
-    const sent = this.envelopeFor(limit);
+    const chainId = again ? randomUUID() : this.chainId;
+    const sent = this.envelopeFor(limit, chainId, again ? [] : this.seen);
     const result = await endpoint.ask(sent, limit, endpoint.timeoutMs, this.question.signal);
     if (result.kind === 'cancelled') return;
-    this.seen.push(endpoint.plugin);
+    if (!again) this.seen.push(endpoint.plugin);
     if (result.kind === 'failed') return fail(result.outcome, result.reason, result.queueMs);
-    const reply = interpretReply(
+    const given = interpretReply(
       this.question.port,
-      { payload: this.payload, context: this.context, chainId: this.chainId },
+      { payload: this.payload, context: this.context, chainId },
       result.reply,
       endpoint.maxPayloadBytes,
     );
-    if (reply.invalid !== undefined) return fail(reply.outcome, reply.invalid, result.queueMs);
+    if (given.invalid !== undefined) return fail(given.outcome, given.invalid, result.queueMs);
+    const reply = again ? withoutChange(given, this.payload) : given;
     this.apply(endpoint, reply, result.reply);
     this.record(
       endpoint.plugin,
@@ -134,6 +164,8 @@ class GateChain {
       result.queueMs,
       reply.changed,
     );
+    if (endpoint.reinvoke && !again && portSpec(this.question.port).class === 'veto')
+      this.judged.set(endpoint, this.payload);
   }
 
   private apply(endpoint: GateEndpoint, reply: PortReply, answered: plugin.Envelope): void {
@@ -142,8 +174,13 @@ class GateChain {
       this.payload = reply.payload;
       this.changed = true;
     }
-    if (reply.direction === 'ask') this.asks.push({ plugin: endpoint.plugin, reason: reply.reason ?? '' });
-    else if (reply.direction !== 'continue') {
+    if (reply.direction === 'ask') {
+      const earlier = this.asks.findIndex((ask) => ask.plugin === endpoint.plugin);
+      this.asks.splice(earlier < 0 ? this.asks.length : earlier, 1, {
+        plugin: endpoint.plugin,
+        reason: reply.reason ?? '',
+      });
+    } else if (reply.direction !== 'continue') {
       const skipped =
         reply.skipResult === undefined
           ? noBytes
@@ -154,13 +191,13 @@ class GateChain {
     }
   }
 
-  private envelopeFor(limitMs: number): plugin.Envelope {
+  private envelopeFor(limitMs: number, chainId = this.chainId, seen: readonly string[] = this.seen): plugin.Envelope {
     const { envelope, port } = this.question;
     return {
       ...envelope,
       type: port,
-      chainId: this.chainId,
-      seen: [...this.seen],
+      chainId,
+      seen: [...seen],
       payload: this.payload,
       context: this.context,
       budgetMs: Math.max(Math.floor(limitMs), 1),
@@ -234,6 +271,18 @@ function reasonsOf(asks: readonly gate.AskReason[]): string {
     .map((ask) => ask.reason)
     .filter(Boolean)
     .join('; ');
+}
+
+/** The answer of a plugin that is asked again: it may refuse or ask, the value is final. */
+function withoutChange(reply: PortReply, payload: Buffer): PortReply {
+  if (!reply.changed) return reply;
+  return {
+    ...reply,
+    outcome: reply.outcome === 'changed' ? 'continued' : reply.outcome,
+    payload,
+    changed: false,
+    notes: [...reply.notes, 'its changes were refused: it was asked again with the final value'],
+  };
 }
 
 function describe(reply: PortReply): string {

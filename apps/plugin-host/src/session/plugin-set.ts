@@ -1,12 +1,14 @@
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { portSpec, strictest } from '@codedock/plugin-bridge';
+import { compileMatch, type Match, portSpec, strictest } from '@codedock/plugin-bridge';
 import { isPort, type Port } from '@codedock/proto';
 import type { Candidate, Refusal, ScanResult } from '../discovery/scanner.js';
-import type { GateEndpoint, MissingPlugin } from '../dispatch/gate-chain.js';
+import type { GateEndpoint, MissingPlugin } from '../dispatch/gate-endpoint.js';
+import { matchSubjectOf } from '../dispatch/match-subject.js';
 import { NotificationQueue } from '../dispatch/notification-queue.js';
 import type { Deliver } from '../host-calls/emitter.js';
 import type { Tool } from '../host-calls/tool-registry.js';
+import type { PluginControl } from '../process/ndjson/host-methods.js';
 import { PluginSession, type SessionContext } from './plugin-session.js';
 
 /** A plugin that is in the set, in chain order. */
@@ -19,14 +21,30 @@ export type Entry =
     }
   | { readonly kind: 'refused'; readonly name: string; readonly refusal: Refusal };
 
+/** A tool, and the plugin that executes it. */
+export interface ToolOwner {
+  readonly session: PluginSession;
+  readonly tool: Tool;
+  /** Absent = offered to everyone. */
+  readonly matches: Match | undefined;
+}
+
+/** A plugin that gets an event. */
+export interface EventSubscriber {
+  readonly name: string;
+  readonly queue: NotificationQueue;
+  /** Absent = it gets the event whoever it is about. */
+  readonly matches: Match | undefined;
+}
+
 /** Who is to be asked for what, made anew on every change. */
 export interface DispatchTable {
   readonly endpoints: ReadonlyMap<Port, readonly GateEndpoint[]>;
   readonly missing: readonly MissingPlugin[];
   /** Milliseconds, for ports with subscribers. */
   readonly budgets: ReadonlyMap<Port, number>;
-  readonly tools: ReadonlyMap<string, { readonly session: PluginSession; readonly tool: Tool }>;
-  readonly events: ReadonlyMap<string, readonly Extract<Entry, { kind: 'session' }>[]>;
+  readonly tools: ReadonlyMap<string, ToolOwner>;
+  readonly events: ReadonlyMap<string, readonly EventSubscriber[]>;
 }
 
 /** Settings of dispatching, in milliseconds. */
@@ -36,7 +54,7 @@ export interface DispatchLimits {
 }
 
 /** What the set needs to make sessions, beside what it provides itself. */
-export type SetContext = Omit<SessionContext, 'deliver' | 'toolHolder' | 'onChange'> & {
+export type SetContext = Omit<SessionContext, 'deliver' | 'toolHolder' | 'onChange' | 'control'> & {
   readonly limits: DispatchLimits;
   scan(): Promise<ScanResult>;
 };
@@ -101,11 +119,11 @@ export class PluginSet {
   }
 
   /** Stops a plugin until it is started again or the host restarts. */
-  async stop(name: string): Promise<void> {
+  async stop(name: string, reason = 'stopped by an administrator'): Promise<void> {
     const entry = this.find(name);
     if (entry.kind === 'refused')
       throw new AppError('plugin_refused', `plugin ${name} was refused: ${entry.refusal.reason}`);
-    await entry.session.stop('stopped', 'stopped by an administrator');
+    await entry.session.stop('stopped', reason);
     entry.queue.clear();
   }
 
@@ -142,9 +160,37 @@ export class PluginSet {
 
   /** Queues an event for everyone who subscribes to it, but for one. */
   readonly deliver: Deliver = (event, except, emitDepth) => {
-    for (const { name, queue } of this.table.events.get(event.type) ?? []) {
-      if (name !== except) queue.add(event, emitDepth);
+    for (const { name, queue, matches } of this.table.events.get(event.type) ?? []) {
+      if (name !== except && (matches === undefined || matches(matchSubjectOf(event.principal, ''))))
+        queue.add(event, emitDepth);
     }
+  };
+
+  /** What a plugin with the capability `admin` may do. */
+  private readonly control: PluginControl = {
+    list: () =>
+      this.sessions().map(({ name, session }) => ({
+        name,
+        state: session.state,
+        version: session.identity.version,
+      })),
+    isDisabled: (name) => this.disabled.has(this.find(name).name),
+    isStopped: (name) => {
+      const entry = this.find(name);
+      return entry.kind === 'session' && entry.session.state === 'stopped';
+    },
+    reload: async (name, by) => {
+      this.log.info({ plugin: name, by }, 'a plugin reloads a plugin');
+      await this.reload(name);
+    },
+    stop: async (name, by) => {
+      this.log.info({ plugin: name, by }, 'a plugin stops a plugin');
+      await this.stop(name, `stopped by plugin ${by}`);
+    },
+    start: async (name, by) => {
+      this.log.info({ plugin: name, by }, 'a plugin starts a plugin');
+      await this.start(name);
+    },
   };
 
   private sessions(): Extract<Entry, { kind: 'session' }>[] {
@@ -164,6 +210,7 @@ export class PluginSet {
     const session = new PluginSession(found, {
       ...this.context,
       deliver: this.deliver,
+      control: this.control,
       toolHolder: (tool, asking) => this.toolHolder(tool, asking),
       onChange: () => this.changed(),
     });
@@ -176,7 +223,7 @@ export class PluginSet {
   private toolHolder(tool: string, asking: string): string | undefined {
     for (const { name, session } of this.sessions()) {
       if (name === asking) return undefined;
-      if (takesPart(session) && session.tools.get(tool) !== undefined) return name;
+      if (!session.shadow && takesPart(session) && session.tools.get(tool) !== undefined) return name;
     }
     return undefined;
   }
@@ -189,25 +236,29 @@ export class PluginSet {
   private buildTable(): DispatchTable {
     const endpoints = new Map<Port, GateEndpoint[]>();
     const budgets = new Map<Port, number>();
-    const tools = new Map<string, { session: PluginSession; tool: Tool }>();
-    const events = new Map<string, Extract<Entry, { kind: 'session' }>[]>();
+    const tools = new Map<string, ToolOwner>();
+    const events = new Map<string, EventSubscriber[]>();
     for (const entry of this.sessions()) {
-      const { session } = entry;
+      const { name, queue, session } = entry;
       // Out at once, not when its process has ended: the first snapshot of a new epoch must show the chain of that epoch.
       if (this.disabled.has(entry.name) || !takesPart(session)) continue;
+      const matches = compileMatch(session.settings.matchJson);
       for (const subscription of session.manifest?.subscriptions ?? []) {
-        if (!isPort(subscription)) events.set(subscription, [...(events.get(subscription) ?? []), entry]);
+        if (!isPort(subscription))
+          events.set(subscription, [...(events.get(subscription) ?? []), { name, queue, matches }]);
         else {
           endpoints.set(subscription, [
             ...(endpoints.get(subscription) ?? []),
-            endpointOf(session, subscription, this.context.limits.rpcTimeoutMs),
+            endpointOf(session, subscription, matches, this.context.limits.rpcTimeoutMs),
           ]);
+          if (session.shadow) continue;
           const declared = session.settings.budgetMs[subscription] ?? 0;
           budgets.set(subscription, Math.max(budgets.get(subscription) ?? this.context.limits.gateTimeoutMs, declared));
         }
       }
-      for (const tool of session.tools.list()) {
-        if (!tools.has(tool.name)) tools.set(tool.name, { session, tool });
+      // Tools of a plugin that only watches would be one of its effects.
+      for (const tool of session.shadow ? [] : session.tools.list()) {
+        if (!tools.has(tool.name)) tools.set(tool.name, { session, tool, matches });
       }
     }
     return { endpoints, budgets, tools, events, missing: this.missing() };
@@ -218,13 +269,18 @@ export class PluginSet {
     for (const entry of this.entries) {
       if (this.disabled.has(entry.name)) continue;
       if (entry.kind === 'refused') {
-        if (entry.refusal.required) missing.push({ plugin: entry.name, reason: entry.refusal.reason });
+        if (entry.refusal.required) missing.push(missingOf(entry.name, entry.refusal));
       } else if (entry.session.settings.required && !entry.session.everReady && !wasTakenOut(entry.session)) {
-        missing.push({ plugin: entry.name, reason: entry.session.reason });
+        const { reason, settings } = entry.session;
+        missing.push(missingOf(entry.name, { reason, matchJson: settings.matchJson }));
       }
     }
     return missing;
   }
+}
+
+function missingOf(plugin: string, { reason, matchJson }: { reason: string; matchJson: string }): MissingPlugin {
+  return { plugin, reason, matchJson, matches: compileMatch(matchJson) };
 }
 
 /** Taken out by an administrator, not merely not there. */
@@ -240,7 +296,12 @@ function takesPart(session: PluginSession): boolean {
   return session.manifest !== undefined && !wasTakenOut(session);
 }
 
-function endpointOf(session: PluginSession, port: Port, rpcTimeoutMs: number): GateEndpoint {
+function endpointOf(
+  session: PluginSession,
+  port: Port,
+  matches: Match | undefined,
+  rpcTimeoutMs: number,
+): GateEndpoint {
   const manifestPolicy = session.manifest?.portFailurePolicy[port];
   return {
     plugin: session.name,
@@ -249,6 +310,9 @@ function endpointOf(session: PluginSession, port: Port, rpcTimeoutMs: number): G
       session.settings.failurePolicy[port],
       manifestPolicy === 'closed' ? 'closed' : undefined,
     ),
+    matches,
+    shadow: session.shadow,
+    reinvoke: session.settings.reinvoke === 'ifChanged',
     timeoutMs: session.settings.timeoutMs ?? session.settings.budgetMs[port] ?? rpcTimeoutMs,
     maxPayloadBytes: session.maxPayloadBytes,
     get identity() {

@@ -1,14 +1,17 @@
-const firstDelayMs = 500;
-const longestDelayMs = 30_000;
+import type { RestartSettings } from '../discovery/manifest-file.js';
+
 const startsPerMinute = 5;
 const minuteMs = 60_000;
 
-/** When a plugin that ended may be started again: 0.5 s doubling to 30 s, at most five starts a minute. */
+/** When a plugin that ended may be started again: after a pause that doubles, at most five starts a minute. */
 export class RestartSchedule {
   private failuresInRow = 0;
   private starts: number[] = [];
 
-  constructor(private readonly now: () => number = Date.now) {}
+  constructor(
+    public settings: RestartSettings,
+    private readonly now: () => number = Date.now,
+  ) {}
 
   /** A start happens now. */
   started(): void {
@@ -26,9 +29,16 @@ export class RestartSchedule {
     this.starts = [];
   }
 
+  /** Whether it is started again at all after it ended; `quietly` = with exit code 0 while nothing was asked. */
+  restarts(quietly: boolean): boolean {
+    const { policy } = this.settings;
+    return policy === 'always' || (policy === 'on-failure' && !quietly);
+  }
+
   /** Milliseconds to wait before the next start. */
   delayMs(): number {
-    const backoff = Math.min(firstDelayMs * 2 ** Math.max(this.failuresInRow - 1, 0), longestDelayMs);
+    const { backoffMs, maxBackoffMs } = this.settings;
+    const backoff = Math.min(backoffMs * 2 ** Math.max(this.failuresInRow - 1, 0), maxBackoffMs);
     const [oldest = 0] = this.starts;
     const untilAllowed = this.starts.length < startsPerMinute ? 0 : oldest + minuteMs - this.now();
     return Math.max(backoff, untilAllowed);

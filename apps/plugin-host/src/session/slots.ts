@@ -7,11 +7,25 @@ export class Slots {
   private taken = 0;
   private readonly waiters: Waiter[] = [];
 
-  constructor(private readonly size: number) {}
+  constructor(private places: number) {}
+
+  /** Places there are. */
+  get size(): number {
+    return this.places;
+  }
+
+  /** Changes the number of places; calls that have one keep it, waiting ones get what was added. */
+  resize(places: number): void {
+    this.places = places;
+    while (this.taken < this.places && this.waiters.length > 0) {
+      this.taken++;
+      this.waiters.shift()?.grant();
+    }
+  }
 
   /** Takes a free place; false when there is none. */
   tryTake(): boolean {
-    if (this.taken >= this.size) return false;
+    if (this.taken >= this.places) return false;
     this.taken++;
     return true;
   }
@@ -39,7 +53,7 @@ export class Slots {
 
   /** Gives a place back, to the longest waiter if there is one. */
   release(): void {
-    const next = this.waiters.shift();
+    const next = this.taken > this.places ? undefined : this.waiters.shift();
     if (next === undefined) this.taken--;
     else next.grant();
   }

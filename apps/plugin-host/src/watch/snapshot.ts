@@ -13,7 +13,7 @@ export interface SnapshotHeader {
 /** The whole state of the host as gateway and runner see it. */
 export function snapshotOf(set: PluginSet, header: SnapshotHeader): gate.Snapshot {
   const { table } = set;
-  const missing = table.missing.map(({ plugin, reason }) => ({ plugin, reason, matchJson: '' }));
+  const missing = table.missing.map(({ plugin, reason, matchJson = '' }) => ({ plugin, reason, matchJson }));
   const [first] = missing;
   const reason =
     header.notReady || (first === undefined ? '' : `required plugin ${first.plugin} is not up: ${first.reason}`);
@@ -32,11 +32,12 @@ export function snapshotOf(set: PluginSet, header: SnapshotHeader): gate.Snapsho
       effectClass: tool.effectClass,
       timeoutMs: tool.timeoutMs,
       capabilities: tool.capabilities,
-      matchJson: '',
+      matchJson: toolMatch(session.settings.matchJson),
       live: session.live,
     })),
     events: [...table.events].map(([event, entries]) => ({ event, plugins: entries.map(({ name }) => name) })),
     missingRequired: missing,
+    plugins: set.list().length,
   };
 }
 
@@ -59,14 +60,22 @@ function portSnapshot(set: PluginSet, port: Port): gate.PortSnapshot[] {
       budgetMs: session.settings.budgetMs[port] ?? 0,
       timeoutMs: endpoint.timeoutMs,
       maxPayloadBytes: endpoint.maxPayloadBytes,
-      matchJson: '',
+      matchJson: session.settings.matchJson,
+      shadow: endpoint.shadow === true,
     };
   });
   const strictestFailurePolicy = strictest(
     portSpec(port).failureDefault,
-    ...endpoints.map(({ failurePolicy }) => failurePolicy),
+    ...endpoints.filter(({ shadow }) => !shadow).map(({ failurePolicy }) => failurePolicy),
   );
   return [{ port, subscribers, strictestFailurePolicy, budgetMs: table.budgets.get(port) ?? 0 }];
+}
+
+/** A plugin's own tools are offered by who asks; the list `tools` of its `match` is about the calls it judges. */
+function toolMatch(matchJson: string): string {
+  if (matchJson === '') return '';
+  const { tools: _, ...rest } = JSON.parse(matchJson) as { readonly tools?: readonly string[] };
+  return Object.keys(rest).length === 0 ? '' : JSON.stringify(rest);
 }
 
 /** One plugin as administrators see it. */

@@ -46,7 +46,12 @@ export interface ChainView {
   readonly epoch: number;
   readonly ready: boolean;
   readonly reason: string;
+  /** Without those that only watch. */
   readonly ports: ReadonlyMap<Port, readonly ViewSubscriber[]>;
+  /** Plugins in shadow mode, by port. */
+  readonly shadows: ReadonlyMap<Port, readonly ViewSubscriber[]>;
+  /** Plugin folders the host knows, whatever their state. */
+  readonly plugins: number;
   readonly missing: readonly MissingPlugin[];
   readonly tools: ReadonlyMap<string, ViewTool>;
   /** Ledger events that a plugin subscribes to. */
@@ -63,12 +68,17 @@ export function holds(matches: Match | undefined, subject: MatchSubject): boolea
 /** Compiles a snapshot. Never throws: what cannot be read is left out (tools) or taken at its strictest (policies, matches). */
 export function compileSnapshot(snapshot: gate.Snapshot): ChainView {
   const ports = new Map<Port, readonly ViewSubscriber[]>();
+  const shadows = new Map<Port, readonly ViewSubscriber[]>();
   for (const { port, subscribers } of snapshot.ports) {
-    if (isPort(port) && subscribers.length > 0)
-      ports.set(
-        port,
-        subscribers.map((one) => compileSubscriber(port, one)),
-      );
+    if (!isPort(port)) continue;
+    const compiled = (shadow: boolean) =>
+      subscribers.filter((one) => one.shadow === shadow).map((one) => compileSubscriber(port, one));
+    for (const [map, list] of [
+      [ports, compiled(false)],
+      [shadows, compiled(true)],
+    ] as const) {
+      if (list.length > 0) map.set(port, list);
+    }
   }
   const missing = snapshot.missingRequired.map(({ plugin, reason, matchJson }) => ({
     plugin,
@@ -80,6 +90,8 @@ export function compileSnapshot(snapshot: gate.Snapshot): ChainView {
     ready: snapshot.ready,
     reason: snapshot.reason,
     ports,
+    shadows,
+    plugins: snapshot.plugins,
     missing,
     tools: compileTools(snapshot.tools),
     events: new Set(snapshot.events.filter(({ plugins }) => plugins.length > 0).map(({ event }) => event)),

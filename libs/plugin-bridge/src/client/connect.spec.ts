@@ -284,6 +284,51 @@ describe('a gate nobody is asked at', () => {
   });
 });
 
+describe('plugins that only watch', () => {
+  const watcher = { plugin: 'watcher', shadow: true, required: false, failurePolicy: 'closed' };
+
+  it('are shown what happens at a port with nobody else, which costs and fails nothing', async () => {
+    const host = await hostWith({ 'agent/input': [{ ...watcher, budgetMs: 30_000 }] });
+    host.onDispatch = () => new Promise(() => undefined);
+    const bridge = await readyWith([host]);
+    const call = opened();
+    expect(bridge.hooks().beforeInput?.(input, call)).toEqual({ kind: 'continue' });
+    await until(() => host.asked.length === 1, 'shown');
+    expect(JSON.parse(String(host.asked[0]?.envelope?.payload))).toEqual(input);
+    expect(host.asked[0]?.budgetMs).toBe(500);
+    host.kill();
+    await until(() => host.watching === 0, 'gone');
+    for (let time = 0; time < 100; time++)
+      expect(bridge.hooks().beforeInput?.(input, call)).toEqual({ kind: 'continue' });
+    expect(call.records).toEqual([]);
+    expect(bridge.ports()).toMatchObject([
+      { port: 'agent/input', budgetMs: 500, subscribers: [{ plugin: 'watcher', shadow: true }] },
+    ]);
+  });
+
+  it('are not shown what they do not match, and more at once than 64', async () => {
+    const host = await hostWith({ 'agent/input': [{ ...watcher, matchJson: '{"tenants":["others"]}' }] });
+    host.onDispatch = () => new Promise(() => undefined);
+    const bridge = await readyWith([host]);
+    await askInput(bridge);
+    host.show(snapshotWith({ 'agent/input': [watcher] }));
+    await until(() => bridge.ports()[0]?.subscribers[0]?.match === '', 'changed');
+    for (let time = 0; time < 100; time++) await askInput(bridge);
+    await until(() => host.asked.length >= 64, 'shown');
+    expect(host.asked).toHaveLength(64);
+  });
+
+  it('change nothing for a port where others are asked', async () => {
+    const host = await hostWith({ 'agent/request': [{ plugin: 'redact' }, watcher] });
+    host.onDispatch = () => {
+      throw failing(13);
+    };
+    const bridge = await readyWith([host]);
+    expect(bridge.ports()).toMatchObject([{ failurePolicy: 'open' }]);
+    await expect(askContext(bridge)).resolves.toEqual({ kind: 'reply' });
+  });
+});
+
 describe('a host that does not answer as it should', () => {
   it('hangs: the caller’s own timer ends the gate, the call is cancelled', async () => {
     const host = await hostWith({ 'agent/input': [{}], 'agent/request': [{}] });
@@ -549,6 +594,12 @@ describe('closed states', () => {
       host.show(snapshotWith({}, { chainEpoch: 4 }));
       await until(() => bridge.readiness().ready, 'open');
       expect(bridge.hooks().beforeInput?.(input, opened())).toEqual({ kind: 'continue' });
+    });
+
+    it('a host that knows plugins and lists none was told to: its ports are open', async () => {
+      const host = await hostWith({}, { chainEpoch: 4, plugins: 1 });
+      const bridge = await readyWith([host], { epochStore: storeWith(copyOf(4, 'agent/input', 'closed')) });
+      await expect(askInput(bridge)).resolves.toEqual({ kind: 'continue' });
     });
 
     it('after a restart a rewrite gate keeps its value only if the copy shows nobody closed', async () => {

@@ -1,18 +1,18 @@
 import type { LedgerEventType, Principal, ToolDefinition, ToolExecution, ToolInvocation } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
-import { defaultGateBudgetMs, type Port } from '@codedock/proto';
+import { defaultGateBudgetMs, type Port, ports } from '@codedock/proto';
 import type { MatchSubject } from '../ports/match.js';
 import { type FailurePolicy, portSpec, strictest } from '../ports/port-table.js';
 import { parseAddress, resolveHost } from './addresses.js';
 import { ChainMemory } from './chain-memory.js';
-import { holds, sha256 } from './chain-view.js';
+import { holds, sha256, type ViewSubscriber } from './chain-view.js';
 import { GateAsker } from './gate-asker.js';
 import { type EventNotice, NotificationQueue } from './notification-queue.js';
 import type { PluginHostsOptions } from './options.js';
 import { type PluginAdmin, pluginAdmin } from './plugin-admin.js';
 import { remoteHooks } from './remote-hooks.js';
 import { ReplicaSet } from './replica-set.js';
-import type { Standing } from './standing.js';
+import type { PortState, Standing } from './standing.js';
 import { systemClock } from './system-clock.js';
 import { ToolExecutor } from './tool-executor.js';
 
@@ -34,6 +34,8 @@ export interface PortSummary {
     readonly failurePolicy: FailurePolicy;
     /** JSON; empty = asked for everything. */
     readonly match: string;
+    /** Only watches. */
+    readonly shadow: boolean;
   }[];
   /** Milliseconds, for a subject whose every match holds. */
   readonly budgetMs: number;
@@ -163,18 +165,33 @@ function gateVersion(standing: Standing, tool: string, principal: Principal): st
 }
 
 function summaries(standing: Standing, baseMs: number): readonly PortSummary[] {
-  return Object.values(standing.gates).map((state) => ({
-    port: state.port,
-    subscribers: state.subscribers.map(({ plugin, version, ready, required, failurePolicy, matchJson }) => ({
+  const described = (shadow: boolean, subscribers: readonly ViewSubscriber[] = []) =>
+    subscribers.map(({ plugin, version, ready, required, failurePolicy, matchJson }) => ({
       plugin,
       version,
       ready,
       required,
       failurePolicy,
       match: matchJson,
-    })),
+      shadow,
+    }));
+  const present = ports.filter((port) => standing.gates[port] !== undefined || standing.shadows[port] !== undefined);
+  return present.map((port): PortSummary => {
+    const state = standing.gates[port] ?? { port, subscribers: [], unconditional: false, missing: [] };
+    return summaryOf(
+      state,
+      [...described(false, state.subscribers), ...described(true, standing.shadows[port])],
+      baseMs,
+    );
+  });
+}
+
+function summaryOf(state: PortState, subscribers: PortSummary['subscribers'], baseMs: number): PortSummary {
+  return {
+    port: state.port,
+    subscribers,
     budgetMs: Math.max(baseMs, ...state.subscribers.map((one) => one.budgetMs)),
     failurePolicy: strictest(portSpec(state.port).failureDefault, ...state.subscribers.map((one) => one.failurePolicy)),
     ...(state.failing === undefined ? {} : { failing: state.failing.reason }),
-  }));
+  };
 }

@@ -55,11 +55,14 @@ const NO_BYTES = Buffer.alloc(0);
 const NO_NAMES: string[] = [];
 const CLOCK_SKEW_MS = 5_000;
 const MOST_OUTCOMES = 256;
+/** Questions to watching plugins under way at once; what comes beyond is not shown to them. */
+const MOST_SHOWN = 64;
 const OUTCOMES: ReadonlySet<string> = new Set<string>(HOOK_OUTCOMES);
 
 /** Asks gates over the wire. */
 export class GateAsker {
   private readonly principals = new WeakMap<Principal, Buffer>();
+  private showing = 0;
 
   constructor(
     private readonly replicas: ReplicaSet,
@@ -77,6 +80,33 @@ export class GateAsker {
     const ended = result.kind === 'answered' ? 'answered' : result.kind === 'failed' ? 'failed' : result.outcome;
     this.metrics?.gateAsked?.({ port: asking.port, result: ended, durationMs, rpcs: meter.rpcs });
     return result;
+  }
+
+  /**
+   * Hands a question to the plugins that only watch, where nobody else is asked. Never rejects; the answer is dropped:
+   * the plugin-host records what they decide.
+   */
+  async show(asking: Omit<Asking<Port>, 'state'>, call: GateCall): Promise<void> {
+    const replica = this.replicas.forShadow(asking.port);
+    if (replica === undefined || this.showing >= MOST_SHOWN) return;
+    this.showing += 1;
+    const { client, metadata, address } = replica;
+    const request: gate.GateRequest = {
+      port: asking.port,
+      envelope: this.envelopeOf(asking, call),
+      minChainEpoch: 0,
+      budgetMs: asking.budgetMs,
+      toolName: asking.subject.tool ?? '',
+    };
+    await callOnce<gate.GateRequest, gate.GateAnswer>(
+      client.dispatch.bind(client),
+      request,
+      metadata,
+      asking.budgetMs + deadlineSlackMs,
+      undefined,
+      address.target,
+    );
+    this.showing -= 1;
   }
 
   /** The principal as it travels. */
@@ -134,7 +164,7 @@ export class GateAsker {
     }
   }
 
-  private envelopeOf(asking: Asking<Port>, call: GateCall): NonNullable<gate.GateRequest['envelope']> {
+  private envelopeOf(asking: Omit<Asking<Port>, 'state'>, call: GateCall): NonNullable<gate.GateRequest['envelope']> {
     const { site } = call;
     return {
       type: asking.port,

@@ -13,6 +13,7 @@ import { portMappings } from '../mapping/index.js';
 import type { MatchSubject } from '../ports/match.js';
 import { type PortGates, portTable } from '../ports/port-table.js';
 import type { ChainMemory } from './chain-memory.js';
+import { holds } from './chain-view.js';
 import { chainFailure, couldNotAsk, decisions, UNASKED } from './decisions.js';
 import { type GateAsker, hostRecord } from './gate-asker.js';
 import type { NotificationQueue } from './notification-queue.js';
@@ -96,9 +97,22 @@ function gateHook<P extends Port>(
       return state === undefined || failsClosed(memory, state, subjectOf(event, call));
     },
   });
+  const show = async (event: Event, call: GateCall, subject: MatchSubject): Promise<void> => {
+    // Only when the gate has gone on: encoding costs time too.
+    await Promise.resolve();
+    const payload = portMappings[port].encode(event, call);
+    await parts.asker.show({ port, subject, payload, budgetMs: gateTimeoutMs }, call);
+  };
   return (event, call) => {
     const state = stateNow();
-    if (state === undefined || !concerns(state, () => subjectOf(event, call))) return nobody;
+    if (state === undefined || !concerns(state, () => subjectOf(event, call))) {
+      const shadows = replicas.standing.shadows[port];
+      if (shadows !== undefined) {
+        const subject = subjectOf(event, call);
+        if (shadows.some((one) => holds(one.matches, subject))) show(event, call, subject).catch(() => undefined);
+      }
+      return nobody;
+    }
     return guarded(event, call);
   };
 }

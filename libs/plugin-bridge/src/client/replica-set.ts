@@ -80,6 +80,11 @@ export class ReplicaSet {
     });
   }
 
+  /** A replica on which a plugin watches the port. */
+  forShadow(port: Port): Replica | undefined {
+    return this.best(NO_REPLICAS, (replica, view) => (view.shadows.has(port) && replica.watching ? 0 : undefined));
+  }
+
   /** The best replica that has the tool, one whose plugin is up before others. */
   forTool(name: string, except: ReadonlySet<Replica>): Replica | undefined {
     return this.best(except, (replica, view) => {

@@ -30,6 +30,8 @@ export interface PortState {
 /** Everything that follows from the snapshots, computed when one changes and read by every call. */
 export interface Standing {
   readonly gates: Readonly<Partial<Record<Port, PortState>>>;
+  /** Plugins that only watch: nobody waits for them and they fail nothing. */
+  readonly shadows: Readonly<Partial<Record<Port, readonly ViewSubscriber[]>>>;
   readonly tools: ReadonlyMap<string, ViewTool>;
   readonly events: ReadonlySet<string>;
   readonly ready: boolean;
@@ -41,7 +43,14 @@ const NO_TOOLS: ReadonlyMap<string, ViewTool> = new Map();
 const NO_EVENTS: ReadonlySet<string> = new Set();
 
 /** Where no address is configured: nothing to ask, and ready. */
-export const NO_PLUGINS: Standing = { gates: {}, tools: NO_TOOLS, events: NO_EVENTS, ready: true, reason: '' };
+export const NO_PLUGINS: Standing = {
+  gates: {},
+  shadows: {},
+  tools: NO_TOOLS,
+  events: NO_EVENTS,
+  ready: true,
+  reason: '',
+};
 
 /** Every port counts as subscribed and fails. */
 export function failingStanding(outcome: HookOutcome, reason: string): Standing {
@@ -49,7 +58,7 @@ export function failingStanding(outcome: HookOutcome, reason: string): Standing 
   for (const port of ports) {
     gates[port] = { port, subscribers: [], unconditional: true, missing: [], failing: { outcome, reason } };
   }
-  return { gates, tools: NO_TOOLS, events: NO_EVENTS, ready: false, reason };
+  return { gates, shadows: {}, tools: NO_TOOLS, events: NO_EVENTS, ready: false, reason };
 }
 
 /** The standing under complete snapshots of the same, newest epoch (at least one). */
@@ -72,7 +81,8 @@ export function servingStanding(views: readonly ChainView[], memory: ChainMemory
   }
   const blocking = missing.find((one) => one.matches === undefined);
   let reason = blocking === undefined ? '' : `The required plugin ${blocking.plugin} never came up: ${blocking.reason}`;
-  const bare = merged.size === 0 && missing.length === 0;
+  // A host that knows plugins and lists none was told to take them out; one that knows none has lost its folder.
+  const bare = merged.size === 0 && missing.length === 0 && views.every((view) => view.plugins === 0);
   if (bare && !memory.loaded)
     return failingStanding('not ready', 'The copy of the plugin chain has not been read yet.');
   const lost = bare && copy !== undefined && copy.epoch === epoch && copy.ports.size > 0;
@@ -89,14 +99,21 @@ export function servingStanding(views: readonly ChainView[], memory: ChainMemory
       };
     }
   }
-  return { gates, tools, events, ready: reason === '', reason };
+  const shadows = Object.fromEntries(mergedSubscribers(views.map((view) => view.shadows)));
+  return { gates, shadows, tools, events, ready: reason === '', reason };
 }
 
 /** The subscribers of every port over all views, in chain order of the view that names them first. */
 export function mergedPorts(views: readonly ChainView[]): ReadonlyMap<Port, readonly ViewSubscriber[]> {
+  return mergedSubscribers(views.map((view) => view.ports));
+}
+
+function mergedSubscribers(
+  maps: readonly ReadonlyMap<Port, readonly ViewSubscriber[]>[],
+): ReadonlyMap<Port, readonly ViewSubscriber[]> {
   const merged = new Map<Port, ViewSubscriber[]>();
-  for (const view of views) {
-    for (const [port, subscribers] of view.ports) {
+  for (const ports of maps) {
+    for (const [port, subscribers] of ports) {
       const list = merged.get(port) ?? [];
       merged.set(port, list);
       for (const one of subscribers) if (!list.some((other) => sameQuestion(one, other))) list.push(one);

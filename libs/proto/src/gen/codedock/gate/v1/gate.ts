@@ -46,15 +46,17 @@ export interface Snapshot {
   tools: ToolSnapshot[];
   events: EventSubscription[];
   missingRequired: MissingRequired[];
+  /** Plugin folders this host knows, whatever their state: 0 tells an empty folder from plugins that were taken out. */
+  plugins: number;
 }
 
 export interface PortSnapshot {
   port: string;
   /** In chain order. */
   subscribers: Subscriber[];
-  /** "open" or "closed": the strictest of the subscribers' effective policies. */
+  /** "open" or "closed": the strictest of the effective policies of subscribers that are no shadows. */
   strictestFailurePolicy: string;
-  /** Milliseconds: the gate's budget, or the largest budgetMs of a subscriber if that is larger. */
+  /** Milliseconds: the gate's budget, or the largest budgetMs of a subscriber that is no shadow if that is larger. */
   budgetMs: number;
 }
 
@@ -83,6 +85,8 @@ export interface Subscriber {
   maxPayloadBytes: number;
   /** JSON of plugin.json "match"; empty = everything. */
   matchJson: string;
+  /** Only watches: asked beside the chain, nobody waits for it, and it fails nothing. */
+  shadow: boolean;
 }
 
 export interface ToolSnapshot {
@@ -305,6 +309,7 @@ function createBaseSnapshot(): Snapshot {
     tools: [],
     events: [],
     missingRequired: [],
+    plugins: 0,
   };
 }
 
@@ -333,6 +338,9 @@ export const Snapshot: MessageFns<Snapshot> = {
     }
     for (const v of message.missingRequired) {
       MissingRequired.encode(v!, writer.uint32(66).fork()).join();
+    }
+    if (message.plugins !== 0) {
+      writer.uint32(72).uint32(message.plugins);
     }
     return writer;
   },
@@ -414,6 +422,14 @@ export const Snapshot: MessageFns<Snapshot> = {
             message.missingRequired.push(MissingRequired.decode(reader, reader.uint32()));
             continue;
           }
+          case 9: {
+            if (tag !== 72) {
+              break;
+            }
+
+            message.plugins = reader.uint32();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -439,6 +455,7 @@ export const Snapshot: MessageFns<Snapshot> = {
     message.tools = object.tools?.map((e) => ToolSnapshot.fromPartial(e)) || [];
     message.events = object.events?.map((e) => EventSubscription.fromPartial(e)) || [];
     message.missingRequired = object.missingRequired?.map((e) => MissingRequired.fromPartial(e)) || [];
+    message.plugins = object.plugins ?? 0;
     return message;
   },
 };
@@ -551,6 +568,7 @@ function createBaseSubscriber(): Subscriber {
     timeoutMs: 0,
     maxPayloadBytes: 0,
     matchJson: "",
+    shadow: false,
   };
 }
 
@@ -600,6 +618,9 @@ export const Subscriber: MessageFns<Subscriber> = {
     }
     if (message.matchJson !== "") {
       writer.uint32(122).string(message.matchJson);
+    }
+    if (message.shadow !== false) {
+      writer.uint32(128).bool(message.shadow);
     }
     return writer;
   },
@@ -737,6 +758,14 @@ export const Subscriber: MessageFns<Subscriber> = {
             message.matchJson = reader.string();
             continue;
           }
+          case 16: {
+            if (tag !== 128) {
+              break;
+            }
+
+            message.shadow = reader.bool();
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -769,6 +798,7 @@ export const Subscriber: MessageFns<Subscriber> = {
     message.timeoutMs = object.timeoutMs ?? 0;
     message.maxPayloadBytes = object.maxPayloadBytes ?? 0;
     message.matchJson = object.matchJson ?? "";
+    message.shadow = object.shadow ?? false;
     return message;
   },
 };
