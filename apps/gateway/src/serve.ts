@@ -1,5 +1,5 @@
 import { AppError } from '@codedock/domain';
-import type { AppConfig, Logger, Shutdown, Telemetry } from '@codedock/platform';
+import { type AppConfig, cannotListen, type Logger, type Shutdown, type Telemetry } from '@codedock/platform';
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
@@ -165,6 +165,8 @@ async function serveHostApi(
     tls,
     token: tls === undefined ? token : undefined,
     logger,
+  }).catch((error: unknown) => {
+    throw cannotListen('CODEDOCK_HOST_API_LISTEN', config.hostApiListen, error);
   });
   shutdown.register('host API', () => app.close());
   logger.info({ listen }, 'the host API listens');
@@ -214,7 +216,9 @@ async function serveHttp(
     await streams.close();
     await app.close();
   });
-  await app.listen(config.httpListen.port, config.httpListen.host);
+  await app.listen(config.httpListen.port, config.httpListen.host).catch((error: unknown) => {
+    throw cannotListen('CODEDOCK_HTTP_LISTEN', config.httpListen, error);
+  });
   return app.getUrl();
 }
 

@@ -21,10 +21,8 @@ describe('configuration', () => {
   });
 
   it('takes either name of the plugin folder, and several folders', () => {
-    expect(readPluginHostConfig({ ...minimal, PLUGIN_DIR: '/a:/b' }).pluginRoots).toEqual(['/a', '/b']);
-    expect(readPluginHostConfig({ ...minimal, PLUGIN_DIR: '/a', CODEDOCK_PLUGIN_DIR: '/a' }).pluginRoots).toEqual([
-      '/a',
-    ]);
+    expect(readPluginHostConfig({ ...minimal, PLUGIN_DIR: `/:${__dirname}` }).pluginRoots).toEqual(['/', __dirname]);
+    expect(readPluginHostConfig({ ...minimal, PLUGIN_DIR: '/', CODEDOCK_PLUGIN_DIR: '/' }).pluginRoots).toEqual(['/']);
   });
 
   it.each([
@@ -42,6 +40,8 @@ describe('configuration', () => {
       { CODEDOCK_TLS_CERT_FILE: __filename, CODEDOCK_TLS_KEY_FILE: __filename, CODEDOCK_TLS_CA_FILE: '/nowhere' },
     ],
     ['CODEDOCK_PLUGIN_DIR', { CODEDOCK_PLUGIN_DIR: '/a', PLUGIN_DIR: '/b' }],
+    ['CODEDOCK_PLUGIN_DIR', { PLUGIN_DIR: '/no/such/folder' }],
+    ['CODEDOCK_PLUGIN_DIR', { CODEDOCK_PLUGIN_DIR: __filename }],
     ['CODEDOCK_PLUGINDIR', { CODEDOCK_PLUGINDIR: '/a' }],
     ['CODEDOCK_LOG_LEVEL', { CODEDOCK_LOG_LEVEL: 'loud' }],
   ])('refuses a wrong %s by name', (name, variables) => {

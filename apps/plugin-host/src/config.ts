@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { AppError } from '@codedock/domain';
 import { type Address, type Environment, readConfig } from '@codedock/platform';
 
@@ -50,9 +50,11 @@ export function readPluginHostConfig(environment: Environment): PluginHostConfig
       'CODEDOCK_INTERNAL_TOKEN is not set. Give the same random text to all services, or set the CODEDOCK_TLS_* files.',
     );
   }
+  const pluginRoots = values.pluginDirs ?? [];
+  for (const folder of pluginRoots) requireFolder(folder);
   const [hostApi] = values.hostApiUrls ?? [];
   return Object.freeze({
-    pluginRoots: values.pluginDirs ?? [],
+    pluginRoots,
     rpcTimeoutMs: values.pluginRpcTimeoutMs,
     gateTimeoutMs: values.pluginGateTimeoutMs,
     startTimeoutMs: values.pluginStartTimeoutMs,
@@ -65,6 +67,15 @@ export function readPluginHostConfig(environment: Environment): PluginHostConfig
     logFormat: values.logFormat,
     exitWithParent: values.exitWithParent,
   });
+}
+
+// A misspelt folder would leave every gate without its policies.
+function requireFolder(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) return;
+  throw new AppError(
+    'config_invalid',
+    `CODEDOCK_PLUGIN_DIR names "${path}", which is no folder: no plugin would be asked. Create it or correct the variable.`,
+  );
 }
 
 function textOf({ host, port }: Address): string {

@@ -1,5 +1,13 @@
 import { isAppError } from '@codedock/domain';
-import { createLogger, Health, Shutdown, startOperationsServer, startTelemetry, watchParent } from '@codedock/platform';
+import {
+  cannotListen,
+  createLogger,
+  Health,
+  Shutdown,
+  startOperationsServer,
+  startTelemetry,
+  watchParent,
+} from '@codedock/platform';
 import { hostEnvironment, readPluginHostConfig } from './config.js';
 
 const drainDeadlineMs = 30_000;
@@ -22,6 +30,8 @@ async function main(): Promise<void> {
     listen: config.healthListen,
     health,
     metrics: telemetry.metricsHandler,
+  }).catch((error: unknown) => {
+    throw cannotListen('CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN', config.healthListen, error);
   });
   shutdown.register('operations', () => operations.close());
   shutdown.begun.addEventListener('abort', () => health.drain());

@@ -1,5 +1,5 @@
 import 'reflect-metadata';
-import { type Logger, NestLogger } from '@codedock/platform';
+import { cannotListen, type Logger, NestLogger } from '@codedock/platform';
 import { gate, health, packageDefinitionOf } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import type { INestMicroservice } from '@nestjs/common';
@@ -54,7 +54,9 @@ export async function servePluginHost(
       logger: new NestLogger(log),
       abortOnError: false,
     });
-    await app.listen();
+    await app.listen().catch((error: unknown) => {
+      throw cannotListen('PLUGIN_HOST_LISTEN', config.listen, error);
+    });
   } catch (error) {
     await close();
     throw error;

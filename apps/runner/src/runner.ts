@@ -1,6 +1,12 @@
 import 'reflect-metadata';
-import { AppError } from '@codedock/domain';
-import { Health, NestLogger, type OperationsServer, startOperationsServer, type Telemetry } from '@codedock/platform';
+import {
+  cannotListen,
+  Health,
+  NestLogger,
+  type OperationsServer,
+  startOperationsServer,
+  type Telemetry,
+} from '@codedock/platform';
 import type { Store } from '@codedock/store';
 import { NestFactory } from '@nestjs/core';
 import type { RunConsumer } from './consumer/run-consumer.js';
@@ -57,11 +63,6 @@ async function listen({ config, telemetry }: StartRunner, health: Health): Promi
       metrics: telemetry?.metricsHandler,
     });
   } catch (cause) {
-    const { host, port } = config.runnerHealthListen;
-    throw new AppError(
-      'config_invalid',
-      `The runner cannot listen on ${host}:${port} for its health: set CODEDOCK_RUNNER_HEALTH_LISTEN to a free address.`,
-      { cause },
-    );
+    throw cannotListen('CODEDOCK_RUNNER_HEALTH_LISTEN', config.runnerHealthListen, cause);
   }
 }

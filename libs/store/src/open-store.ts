@@ -1,4 +1,4 @@
-import { AppError } from '@codedock/domain';
+import { AppError, isAppError } from '@codedock/domain';
 import { agentStore } from './agents.js';
 import { approvalStore } from './approvals.js';
 import { auditStore } from './audit.js';
@@ -40,7 +40,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     plugins: pluginStore(database),
     trace: traceReader(database),
     lead: (name) => lead(database.directUrl, name),
-    ready: () => assertMigrated(database),
+    ready: () => assertMigrated(database).catch(explain),
     close: () => database.close(),
   };
 }
@@ -62,5 +62,19 @@ async function assertMigrated(database: Database): Promise<void> {
   throw new AppError(
     'store_unavailable',
     `The database lacks the migration ${absent.join(', ')}; run the migration job (codedock-migrate).`,
+  );
+}
+
+/** Who starts a program must learn which variable is wrong; a refused login or database is no broken invariant then. */
+function explain(error: unknown): never {
+  if (!isAppError(error) || error.cause === undefined) throw error;
+  const { code, message } = error.cause as { readonly code?: unknown; readonly message?: unknown };
+  const refused = typeof code === 'string' && /^(28|3D)/.test(code) ? String(message) : undefined;
+  if (refused === undefined && error.code !== 'store_unavailable') throw error;
+  const why = refused ?? (typeof code === 'string' ? code : 'no answer');
+  throw new AppError(
+    'store_unavailable',
+    `The database of DATABASE_URL cannot be used: ${why}. Check the URL, and that PostgreSQL runs there and lets this user in.`,
+    { cause: error.cause, retryAfterMs: 1_000 },
   );
 }

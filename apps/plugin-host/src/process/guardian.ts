@@ -53,6 +53,8 @@ export class Guardian {
     const { child } = this;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const exited = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+    // Awaited, so it counts: nothing else may be left to keep this process going.
+    child.ref();
     child.stdin?.end();
     await exited;
   }

@@ -30,13 +30,17 @@ export function openPluginHosts(config: RunnerConfig, store: Store, logger: Logg
 function tlsOf(config: RunnerConfig): { ca: Buffer; cert: Buffer; key: Buffer } | undefined {
   const { tlsCaFile: ca, tlsCertFile: cert, tlsKeyFile: key } = config;
   if (ca === undefined || cert === undefined || key === undefined) return undefined;
+  return {
+    ca: read('CODEDOCK_TLS_CA_FILE', ca),
+    cert: read('CODEDOCK_TLS_CERT_FILE', cert),
+    key: read('CODEDOCK_TLS_KEY_FILE', key),
+  };
+}
+
+function read(variable: string, path: string): Buffer {
   try {
-    return { ca: readFileSync(ca), cert: readFileSync(cert), key: readFileSync(key) };
+    return readFileSync(path);
   } catch (cause) {
-    throw new AppError(
-      'config_invalid',
-      'A file of CODEDOCK_TLS_CA_FILE, CODEDOCK_TLS_CERT_FILE or CODEDOCK_TLS_KEY_FILE cannot be read.',
-      { cause },
-    );
+    throw new AppError('config_invalid', `${variable}: ${path} cannot be read; check path and rights.`, { cause });
   }
 }

@@ -1,3 +1,4 @@
+export { cannotListen } from './cannot-listen.js';
 export { ConfigError, type ConfigProblem } from './config-error.js';
 export {
   type AppConfig,

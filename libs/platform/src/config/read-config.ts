@@ -82,10 +82,17 @@ function parse(variable: Variable, name: string, text: string, problems: ConfigP
   if (result.success) {
     return result.data;
   }
-  const shown = variable.secret ? 'has a value that cannot be used (not shown, it is a secret)' : `is "${text}"`;
+  const shown = variable.secret
+    ? 'has a value that cannot be used (not shown, it is a secret)'
+    : `is "${withoutPassword(text)}"`;
   const remedy = result.error.issues.map(({ message }) => message).join('. ');
   report(problems, name, `${name} ${shown}: not a ${variable.kind.replaceAll('\\', '')}. ${remedy}.`);
   return undefined;
+}
+
+/** A password in a URL is nobody's to see, whatever variable it was put into. */
+function withoutPassword(text: string): string {
+  return text.replaceAll(/(\/\/)[^/@\s]+@/g, '$1[redacted]@');
 }
 
 interface GivenText {
