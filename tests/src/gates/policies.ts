@@ -89,6 +89,26 @@ export async function messages(system: System, sessionId: string): Promise<Messa
   return body.items;
 }
 
+/** Who settled each call with which result, by the ledger, in its order. */
+export async function resultsOf(
+  system: System,
+  { id, sessionId }: { readonly id: string; readonly sessionId: string },
+) {
+  const events = (await system.events(sessionId)).filter((event) => event.runId === id);
+  return events
+    .filter(({ type }) => type === 'tool.execution_result')
+    .map(({ payload }) => payload as unknown as ResultView);
+}
+
+/** Payload of `tool.execution_result`. */
+export interface ResultView {
+  readonly callId: string;
+  readonly tool: string;
+  readonly state: string;
+  readonly source: string;
+  readonly by?: string;
+}
+
 /** A run's calls and executions as the API shows them. */
 export async function traceOf(system: System, runId: string): Promise<TraceView> {
   const { body } = await system.api<TraceView>('GET', `/v1/runs/${runId}/trace`);
@@ -101,8 +121,6 @@ export interface TraceView {
     readonly id: string;
     readonly name: string;
     readonly state: string;
-    readonly source?: string;
-    readonly settledBy?: string;
     readonly result?: { readonly success: boolean; readonly output: unknown; readonly error?: string };
   }[];
   readonly executions: readonly { readonly callId: string; readonly n: number; readonly state: string }[];

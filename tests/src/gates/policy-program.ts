@@ -98,6 +98,8 @@ function changesOf(input: AnyInput, { append, hide, prompt, replace }: Told): ob
   };
 }
 
+const toolIn = (payload: string) => (JSON.parse(payload) as { call: { name: string } }).call.name;
+
 const decoded = (base64: string) => Buffer.from(base64, 'base64').toString('utf8');
 
 function appended(input: AnyInput, text: string): object {
@@ -141,7 +143,7 @@ serveUnchecked(
       };
       appendFileSync(log, `${JSON.stringify(line)}\n`);
       const { metadata = {} } = JSON.parse(principal || '{}') as { metadata?: JsonObject };
-      const told = toldOf(metadata, port, undefined);
+      const told = toldOf(metadata, port, port.startsWith('tools/') ? toolIn(line.payload) : undefined);
       services.onEvent(call, (error, answer, ...rest) =>
         callback(
           error,
