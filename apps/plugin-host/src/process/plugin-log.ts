@@ -4,6 +4,8 @@ import { LineSplitter } from './line-splitter.js';
 const maxLineLength = 16 * 1024;
 const tailLines = 10;
 const tailLineLength = 400;
+/** Characters of the tail in all, so that what matters most survives where messages are cut. */
+const tailLength = 700;
 const windowMs = 1_000;
 
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
@@ -89,17 +91,33 @@ export class PluginLog {
     this.reportSuppressed();
   }
 
-  /** The last lines, shortened, oldest first. */
+  /** The last lines, shortened, oldest first; after a Go panic the lines from the panic on. */
   tail(): readonly string[] {
-    return this.lastLines;
+    const kept: string[] = [];
+    let left = tailLength;
+    for (const line of this.panicked ? this.lastLines : this.lastLines.toReversed()) {
+      left -= line.length;
+      if (left < 0) break;
+      kept.push(line);
+    }
+    return this.panicked ? kept : kept.reverse();
   }
 
   private onLine(line: string): void {
+    const record = readLogLine(line, this.panicked);
+    this.remember(line);
+    if (this.admits(line.length)) this.log[record.level]({ plugin_fields: record.fields }, record.message);
+  }
+
+  private remember(line: string): void {
+    // The cause stands first in a panic, and hundreds of lines of stack traces may follow.
+    if (!this.panicked && isPanic(line)) {
+      this.panicked = true;
+      this.lastLines.length = 0;
+    }
+    if (this.panicked && this.lastLines.length >= tailLines) return;
     this.lastLines.push(line.length > tailLineLength ? `${line.slice(0, tailLineLength)}…` : line);
     if (this.lastLines.length > tailLines) this.lastLines.shift();
-    const record = readLogLine(line, this.panicked);
-    this.panicked ||= isPanic(line);
-    if (this.admits(line.length)) this.log[record.level]({ plugin_fields: record.fields }, record.message);
   }
 
   private admits(bytes: number): boolean {

@@ -14,6 +14,9 @@ import { objectAt, optionalArray, optionalString } from './fields.js';
 /** A message in its wire shape, validated: required members have their types, absent ones are left out. */
 export type WireMessage = JsonObject;
 
+/** What Go's encoder writes for a time that was never set. */
+const ZERO_TIME = '0001-01-01T00:00:00';
+
 const ROLES: ReadonlySet<string> = new Set<MessageRole>(['user', 'assistant', 'tool', 'system', 'developer']);
 
 /** A message as plugins see it. */
@@ -64,8 +67,8 @@ export function changedMessages(
   const messages = answered.map((value, index) => {
     const here = sent[index];
     if (here !== undefined && jsonEqual(here, value)) return here as WireMessage;
-    const normal = normalMessage(value, `${path}[${index}]`);
-    const original = sentById.get(String(normal['id']));
+    const original = sentById.get(String(isJsonObject(value) ? value['id'] : undefined));
+    const normal = normalMessage(withEmptyText(value, original), `${path}[${index}]`);
     // A plugin that re-encodes through typed structures may write an instant or an empty list differently.
     return original !== undefined && jsonEqual(comparable(normal), comparable(normalMessage(original, path)))
       ? original
@@ -73,6 +76,14 @@ export function changedMessages(
   });
   const unchanged = messages.length === sent.length && messages.every((message, index) => message === sent[index]);
   return unchanged ? undefined : messages;
+}
+
+// Typed plugins leave an empty text out, as the one beside an assistant's tool calls.
+function withEmptyText(value: JsonValue, original: JsonObject | undefined): JsonValue {
+  if (!isJsonObject(value) || original === undefined) return value;
+  return jsonEqual(value['content'], {}) && jsonEqual(original['content'], { text: '' })
+    ? { ...value, content: { text: '' } }
+    : value;
 }
 
 function comparable(normal: WireMessage): JsonObject {
@@ -104,7 +115,8 @@ function normalMessage(value: JsonValue, path: string): WireMessage {
     throw new InvalidAnswer(`${path}.event_seq is not a whole number from 0`);
   }
   normal['event_seq'] = seq;
-  const createdAt = optionalString(message, 'created_at', `${path}.created_at`) ?? '';
+  const written = optionalString(message, 'created_at', `${path}.created_at`) ?? '';
+  const createdAt = written.startsWith(ZERO_TIME) ? '' : written;
   if (createdAt !== '' && Number.isNaN(Date.parse(createdAt))) throw new InvalidAnswer(`${path}.created_at is no date`);
   normal['created_at'] = createdAt;
   return normal;
@@ -195,7 +207,7 @@ function messageFromWire(
     ...(calls === undefined ? {} : { toolCalls: calls.map((call) => callFromWire(call, providerIds)) }),
     ...(attachments === undefined ? {} : { attachments }),
     eventSeq: message['event_seq'] as number,
-    createdAt: (message['created_at'] as string) || defaults.now(),
+    createdAt: message['created_at'] === '' ? defaults.now() : new Date(message['created_at'] as string).toISOString(),
   };
 }
 

@@ -116,6 +116,32 @@ describe('an answer that changes nothing', () => {
   });
 });
 
+describe("an answer as Go's encoder writes it", () => {
+  it('may leave out the empty text of a message that was sent with one', () => {
+    const wire = { ...(sentValue('agent/request')['messages'] as JsonObject[])[1], content: { text: '' } };
+    const sent = { payload: Buffer.from(JSON.stringify({ messages: [wire] })), context: Buffer.from('{}') };
+    const payload = Buffer.from(JSON.stringify({ messages: [{ ...wire, content: {} }] }));
+    expect(interpretReply('agent/request', sent, { type: '', payload }).outcome).toBe('continued');
+  });
+
+  it('may be larger than the cap by its escapes alone', () => {
+    const content = '<&>'.repeat(Math.floor((maxPayloadBytes - 100) / 3));
+    const sent = { payload: Buffer.from(JSON.stringify({ content })), context: Buffer.from('{}') };
+    const escaped = (text: string) =>
+      Buffer.from(JSON.stringify({ content: text }).replace(/[<>&]/g, (c) => `\\u00${c.charCodeAt(0).toString(16)}`));
+    expect(interpretReply('agent/input', sent, { type: '', payload: escaped(content) }).outcome).toBe('continued');
+    const changed = interpretReply('agent/input', sent, { type: '', payload: escaped(`${content}!`) });
+    expect(changed.change).toEqual({ content: `${content}!` });
+    const longer = interpretReply('agent/input', sent, { type: '', payload: escaped(`${content}${'!'.repeat(100)}`) });
+    expect(longer.outcome).toBe('oversize');
+  });
+
+  it('gives a message that has no time the zero time, which is none', () => {
+    const made = { role: 'system', content: { text: 'x' }, created_at: '0001-01-01T00:00:00Z' };
+    expect(on('agent/pre-step', { hidden: [made] }).change?.hidden?.[0]?.['created_at']).toBe('');
+  });
+});
+
 describe('an answer that changes the value', () => {
   it('agent/input', () => {
     const judged = on('agent/input', { content: 'bye' });

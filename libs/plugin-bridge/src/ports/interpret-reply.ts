@@ -16,6 +16,9 @@ import { scratchpadAnswer } from './scratchpad.js';
 /** Longest reason kept of an answer, in UTF-16 units. */
 export const MAX_REASON_LENGTH = 1024;
 
+/** Bytes that one byte of JSON text can become in an encoder that escapes it: `<` as `\u003c`. */
+const JSON_ESCAPE_GROWTH = 6;
+
 /** The question an answer belongs to. */
 export interface SentQuestion {
   /** Valid payload of the port: from a mapping's `encode`, or the `payload` of a former `PortReply`. */
@@ -141,15 +144,20 @@ function directionOf(port: Port, type: string): Direction {
 
 function layOver<P extends Port>(port: P, sent: SentQuestion, payload: Buffer, payloadCap: number, notes: string[]) {
   if (payload.length === 0 || payload.equals(sent.payload)) return undefined;
-  if (payload.length > payloadCap) {
-    throw new InvalidAnswer(`payload has ${payload.length} bytes, at most ${payloadCap}`, 'oversize');
-  }
+  if (payload.length > payloadCap * JSON_ESCAPE_GROWTH) throw oversize(payload.length, payloadCap);
   const sentText = sent.payload.toString('utf8');
   const sentValue = JSON.parse(sentText) as JsonObject;
   const answer = readJsonObject(payload, 'payload', () => sentValue);
   const mapping: PortMapping<P> = portMappings[port];
   const laid = mapping.layOver({ text: sentText, value: sentValue }, answer, (note) => notes.push(note));
+  // Judged as we write it: Go's and Python's encoders escape what an unchanged text of the cap's size may be full of.
+  const bytes = laid === undefined ? 0 : Buffer.byteLength(laid.text);
+  if (bytes > payloadCap) throw oversize(bytes, payloadCap);
   return laid;
+}
+
+function oversize(bytes: number, cap: number): InvalidAnswer {
+  return new InvalidAnswer(`payload has ${bytes} bytes, at most ${cap}`, 'oversize');
 }
 
 function skipResultOf(bytes: Buffer | undefined, cap: number): JsonValue {
