@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { type gate, isPort, plugin } from '@codedock/proto';
+import { type gate, host, isPort, type Port, plugin } from '@codedock/proto';
 import { credentials, status } from '@grpc/grpc-js';
 import type { PluginHostConfig } from './config.js';
 import { DesiredState } from './desired/desired-state.js';
 import { scanRoots } from './discovery/scanner.js';
 import { runGateChain } from './dispatch/gate-chain.js';
+import { matchSubjectOf } from './dispatch/match-subject.js';
 import { observeOutcomes } from './dispatch/observe-outcomes.js';
 import { failure } from './grpc/status.js';
 import { absentHostApi, connectHostApi, type HostApiConnection } from './host-calls/host-api-client.js';
@@ -84,7 +85,15 @@ export class PluginHost {
     const { endpoints, missing, budgets } = this.set.table;
     const budgetMs = request.budgetMs || (budgets.get(port) ?? this.config.gateTimeoutMs);
     const startedAt = Date.now();
-    const question = { port, envelope, budgetMs, chainEpoch: this.desired.chainEpoch, signal };
+    const question = {
+      port,
+      envelope,
+      budgetMs,
+      chainEpoch: this.desired.chainEpoch,
+      toolName: request.toolName,
+      signal,
+      onLateShadow: (outcome: gate.Outcome) => this.recordShadow(port, envelope, startedAt, outcome),
+    };
     const answer = await this.counted(runGateChain(question, endpoints.get(port) ?? [], missing));
     observeOutcomes(port, startedAt, answer.outcomes);
     if (signal?.aborted) throw failure(status.CANCELLED, 'the caller cancelled the gate');
@@ -107,6 +116,10 @@ export class PluginHost {
     if (entry === undefined) {
       const result = plugin.MethodResult.fromPartial({ error: `no plugin of this host offers the tool ${input.name}` });
       return { result, outcome: 'not_sent', plugin: '', generation: 0 };
+    }
+    if (entry.matches !== undefined && !entry.matches(matchSubjectOf(input.principal, ''))) {
+      const error = `the tool ${input.name} is not offered here: plugin ${entry.session.name} does not match this caller`;
+      return { result: plugin.MethodResult.fromPartial({ error }), outcome: 'not_sent', plugin: '', generation: 0 };
     }
     const timeoutMs = request.timeoutMs || entry.tool.timeoutMs;
     const answer = await this.counted(entry.session.executeTool(input, timeoutMs, signal));
@@ -195,16 +208,23 @@ export class PluginHost {
     return work;
   }
 
-  private record(name: string, kind: string, message: string): void {
+  /** The decision of a plugin in shadow mode that came after the gate had been answered. */
+  private recordShadow(port: Port, { sessionId, runId }: plugin.Envelope, startedAt: number, late: gate.Outcome): void {
+    observeOutcomes(port, startedAt, [late]);
+    const reason = late.reason === '' ? '' : `: ${late.reason}`;
+    const message = `${port} ${late.outcome} in ${Math.round(late.durationMs)} ms${reason}`;
+    this.record(late.plugin, 'shadow', message.slice(0, 1024), { sessionId, runId });
+  }
+
+  private record(name: string, kind: string, message: string, about = { sessionId: '', runId: '' }): void {
     if (this.desired.current === undefined) return;
     this.api
       .recordPluginEvent({
-        caller: { plugin: name, capability: Buffer.alloc(0) },
+        caller: host.Caller.fromPartial({ plugin: name }),
         instanceId: this.instanceId,
         kind,
         message,
-        sessionId: '',
-        runId: '',
+        ...about,
       })
       .catch((error: Error) => this.log.debug({ err: error }, 'a plugin event could not be recorded at the gateway'));
   }

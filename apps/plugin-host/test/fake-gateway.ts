@@ -6,7 +6,7 @@ export interface FakeGateway {
   readonly target: string;
   readonly desired: { chainEpoch: number; disabled: string[] };
   readonly memory: Map<string, string>;
-  readonly calls: { method: string; plugin: string; capability: string; token: string }[];
+  readonly calls: { method: string; plugin: string; capability: string; background: boolean; token: string }[];
   readonly records: host.PluginRecord[];
   close(): void;
 }
@@ -16,12 +16,16 @@ export async function startFakeGateway(): Promise<FakeGateway> {
   const memory = new Map<string, string>();
   const calls: FakeGateway['calls'] = [];
   const records: host.PluginRecord[] = [];
-  const note = (method: string, call: { metadata: grpc.Metadata; request: { caller?: host.Caller | undefined } }) => {
-    const { caller } = call.request;
+  const values = new Map<string, Buffer>();
+  let activeTools: string[] = ['ping'];
+  type Asked = { caller?: host.Caller | undefined; session?: host.SessionRequest | undefined };
+  const note = (method: string, call: { metadata: grpc.Metadata; request: Asked }) => {
+    const caller = call.request.caller ?? call.request.session?.caller;
     calls.push({
       method,
       plugin: caller?.plugin ?? '',
       capability: caller?.capability.toString() ?? '',
+      background: caller?.background ?? false,
       token: String(call.metadata.get('authorization')[0] ?? ''),
     });
   };
@@ -41,6 +45,50 @@ export async function startFakeGateway(): Promise<FakeGateway> {
     appendNotice: (call, callback) => {
       note('appendNotice', call);
       callback(null, {});
+    },
+    complete: (call, callback) => {
+      note('complete', call);
+      callback(null, { text: `completed ${call.request.request?.text}` });
+    },
+    getActiveTools: (call, callback) => {
+      note('getActiveTools', call);
+      callback(null, { names: activeTools });
+    },
+    setActiveTools: (call, callback) => {
+      note('setActiveTools', call);
+      activeTools = call.request.names;
+      callback(null, {});
+    },
+    getSystemPrompt: (call, callback) => {
+      note('getSystemPrompt', call);
+      callback(null, { text: 'be kind' });
+    },
+    getSetting: (call, callback) => {
+      note('getSetting', call);
+      const value = values.get(call.request.key);
+      if (value === undefined) callback({ code: grpc.status.NOT_FOUND, details: 'no such setting' });
+      else callback(null, { value });
+    },
+    setSetting: (call, callback) => {
+      note('setSetting', call);
+      values.set(call.request.key, call.request.value);
+      callback(null, {});
+    },
+    listSettings: (call, callback) => {
+      note('listSettings', call);
+      callback(null, { settings: [...values].map(([key, value]) => ({ key, value })) });
+    },
+    getSecret: (call, callback) => {
+      note('getSecret', call);
+      callback(null, { value: `secret of ${call.request.key}` });
+    },
+    setSecret: (call, callback) => {
+      note('setSecret', call);
+      callback(null, {});
+    },
+    listModels: (call, callback) => {
+      note('listModels', call);
+      callback(null, { models: ['fake'] });
     },
     recordPluginEvent: (call, callback) => {
       records.push(call.request);

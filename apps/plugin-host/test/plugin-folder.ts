@@ -12,6 +12,8 @@ export interface PluginRoot {
   readonly temporary: string;
   /** Adds the fixture plugin; `config` says how it behaves, `settings` are further fields of its plugin.json. */
   addFixture(name: string, config?: object, settings?: object): string;
+  /** Adds the fixture plugin that speaks NDJSON; it needs python3. */
+  addNdjson(name: string, config?: object, settings?: object): string;
   /** Adds a plugin whose executable is the given text. */
   addScript(name: string, text: string, settings?: object): string;
   remove(): void;
@@ -39,6 +41,13 @@ export function createPluginRoot(): PluginRoot {
         join(folder, 'plugin.json'),
         JSON.stringify({ ...settings, config: { root: repositoryRoot, ...config } }),
       );
+      return folder;
+    },
+    addNdjson(name, config = {}, settings = {}) {
+      const folder = folderOf(name);
+      copyFileSync(join(__dirname, 'ndjson-plugin.py'), join(folder, name));
+      chmodSync(join(folder, name), 0o755);
+      writeFileSync(join(folder, 'plugin.json'), JSON.stringify({ ...settings, transport: 'stdio', config }));
       return folder;
     },
     addScript(name, text, settings) {

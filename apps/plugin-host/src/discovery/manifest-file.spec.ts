@@ -5,6 +5,7 @@ import { pluginJsonSchema } from './plugin-json-schema.js';
 describe('plugin.json', () => {
   it('fills in what is not said', () => {
     expect(parseSettings('{}')).toEqual({
+      transport: 'grpc',
       autoMtls: true,
       required: true,
       mode: 'enforce',
@@ -23,7 +24,7 @@ describe('plugin.json', () => {
 
   it('keeps what is said', () => {
     const text = JSON.stringify({
-      transport: 'grpc',
+      transport: 'stdio',
       command: ['node', 'main.js'],
       autoMtls: false,
       required: false,
@@ -41,12 +42,12 @@ describe('plugin.json', () => {
       env: ['AWS_REGION'],
       config: { deep: { er: [1] } },
     });
-    const { transport: _, match, ...rest } = JSON.parse(text);
+    const { match, ...rest } = JSON.parse(text);
     expect(parseSettings(text)).toEqual({ ...rest, matchJson: JSON.stringify(match) });
   });
 
   it.each([
-    ['{"transport": "stdio"}', /"stdio" is not yet supported/],
+    ['{"transport": "pipe"}', /"transport"/],
     ['{"delivery": "durable"}', /"delivery" is not yet supported/],
     ['{"sha256": "00"}', /"sha256": must be 64 lower-case hexadecimal digits/],
     ['{"mode": "shadwo"}', /"mode"/],

@@ -24,6 +24,7 @@ export interface RestartSettings {
 
 /** What plugin.json says, defaults filled in. `budgetMs` and `failurePolicy` are per port; times in milliseconds. */
 export interface PluginSettings {
+  readonly transport: 'grpc' | 'stdio';
   readonly command?: readonly string[];
   /** Of the program, or by file of the folder. */
   readonly sha256?: string | Readonly<Record<string, string>>;
@@ -67,9 +68,6 @@ export function parseSettings(text: string): PluginSettings {
       throw new AppError('plugin_refused', `the field "${field}" is not yet supported; remove it`);
     }
   }
-  if ('transport' in content && content.transport === 'stdio') {
-    throw new AppError('plugin_refused', 'the transport "stdio" is not yet supported; serve the plugin over gRPC');
-  }
   const parsed = pluginJson.safeParse(content);
   if (!parsed.success) {
     throw new AppError('plugin_refused', parsed.error.issues.map(describeIssue).join('; '));
@@ -77,7 +75,7 @@ export function parseSettings(text: string): PluginSettings {
   return settingsOf(parsed.data);
 }
 
-function settingsOf({ $schema: _, transport: __, match, required, ...said }: z.infer<typeof pluginJson>) {
+function settingsOf({ $schema: _, match, required, ...said }: z.infer<typeof pluginJson>) {
   const { command, sha256, timeoutMs, ...rest } = said;
   if (rest.restart.backoffMs > rest.restart.maxBackoffMs) {
     throw new AppError(

@@ -26,7 +26,10 @@ const closedOnly = z.literal('closed', {
 /** What plugin.json may say. The published JSON Schema is made of it. */
 export const pluginJson = z.strictObject({
   $schema: z.string().optional().describe('Address of this schema, for editors.'),
-  transport: z.literal('grpc').default('grpc').describe('How the plugin is spoken to.'),
+  transport: z
+    .enum(['grpc', 'stdio'])
+    .default('grpc')
+    .describe('How the plugin is spoken to: go-plugin over gRPC, or one JSON object a line on stdin and stdout.'),
   command: z
     .array(z.string().min(1))
     .min(1)

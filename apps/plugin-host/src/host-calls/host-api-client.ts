@@ -4,6 +4,8 @@ import { failure } from '../grpc/status.js';
 
 /** Milliseconds a call to the gateway may take. */
 const callTimeoutMs = 5_000;
+/** Milliseconds by which a completion's deadline exceeds what the gateway gives it. */
+const completionSlackMs = 2_000;
 
 type Unary<Request, Reply> = (
   request: Request,
@@ -12,12 +14,22 @@ type Unary<Request, Reply> = (
   callback: (error: grpc.ServiceError | null, reply: Reply) => void,
 ) => grpc.ClientUnaryCall;
 
-/** What the gateway offers to this host; every call is answered or fails within 5 s. */
+/** What the gateway offers to this host; every call is answered or fails within 5 s, a completion within its own time. */
 export interface HostApi {
   getDesired(request: host.GetDesiredRequest): Promise<host.Desired>;
   memoryGet(request: host.MemoryGetRequest): Promise<plugin.MemoryValue>;
   memoryUpsert(request: host.MemoryUpsertRequest): Promise<object>;
   appendNotice(request: host.AppendNoticeRequest): Promise<object>;
+  complete(request: host.CompletionRequest, signal?: AbortSignal): Promise<plugin.CompleteResult>;
+  getActiveTools(request: host.SessionRequest): Promise<plugin.ActiveTools>;
+  setActiveTools(request: host.ActiveToolsChange): Promise<object>;
+  getSystemPrompt(request: host.SessionRequest): Promise<plugin.SystemPrompt>;
+  getSetting(request: host.KeyRequest): Promise<plugin.SettingValue>;
+  setSetting(request: host.SettingChange): Promise<object>;
+  listSettings(request: host.SessionRequest): Promise<host.SettingList>;
+  getSecret(request: host.KeyRequest): Promise<plugin.SecretValue>;
+  setSecret(request: host.SecretChange): Promise<object>;
+  listModels(request: host.SessionRequest): Promise<plugin.Models>;
   recordPluginEvent(request: host.PluginRecord): Promise<object>;
 }
 
@@ -42,6 +54,16 @@ export const absentHostApi: HostApiConnection = {
   memoryGet: refuse,
   memoryUpsert: refuse,
   appendNotice: refuse,
+  complete: refuse,
+  getActiveTools: refuse,
+  setActiveTools: refuse,
+  getSystemPrompt: refuse,
+  getSetting: refuse,
+  setSetting: refuse,
+  listSettings: refuse,
+  getSecret: refuse,
+  setSecret: refuse,
+  listModels: refuse,
   recordPluginEvent: async () => ({}),
   close: () => undefined,
 };
@@ -58,12 +80,27 @@ export function connectHostApi(address: HostApiAddress): HostApiConnection {
   });
   const metadata = new grpc.Metadata();
   if (address.token !== undefined) metadata.set('authorization', `Bearer ${address.token}`);
+  const via =
+    <Request, Reply>(call: Unary<Request, Reply>) =>
+    (request: Request) =>
+      promiseOf(call.bind(client), request, metadata, callTimeoutMs);
   return {
-    getDesired: (request) => promiseOf(client.getDesired.bind(client), request, metadata),
-    memoryGet: (request) => promiseOf(client.memoryGet.bind(client), request, metadata),
-    memoryUpsert: (request) => promiseOf(client.memoryUpsert.bind(client), request, metadata),
-    appendNotice: (request) => promiseOf(client.appendNotice.bind(client), request, metadata),
-    recordPluginEvent: (request) => promiseOf(client.recordPluginEvent.bind(client), request, metadata),
+    getDesired: via(client.getDesired),
+    memoryGet: via(client.memoryGet),
+    memoryUpsert: via(client.memoryUpsert),
+    appendNotice: via(client.appendNotice),
+    complete: (request, signal) =>
+      promiseOf(client.complete.bind(client), request, metadata, request.timeoutMs + completionSlackMs, signal),
+    getActiveTools: via(client.getActiveTools),
+    setActiveTools: via(client.setActiveTools),
+    getSystemPrompt: via(client.getSystemPrompt),
+    getSetting: via(client.getSetting),
+    setSetting: via(client.setSetting),
+    listSettings: via(client.listSettings),
+    getSecret: via(client.getSecret),
+    setSecret: via(client.setSecret),
+    listModels: via(client.listModels),
+    recordPluginEvent: via(client.recordPluginEvent),
     close: () => client.close(),
   };
 }
@@ -72,10 +109,17 @@ function promiseOf<Request, Reply>(
   call: Unary<Request, Reply>,
   request: Request,
   metadata: grpc.Metadata,
+  timeoutMs: number,
+  signal?: AbortSignal,
 ): Promise<Reply> {
   return new Promise((resolve, reject) => {
-    call(request, metadata, { deadline: Date.now() + callTimeoutMs }, (error, reply) =>
-      error ? reject(error) : resolve(reply),
-    );
+    const giveUp = () => pending.cancel();
+    const pending = call(request, metadata, { deadline: Date.now() + timeoutMs }, (error, reply) => {
+      signal?.removeEventListener('abort', giveUp);
+      if (error) reject(error);
+      else resolve(reply);
+    });
+    signal?.addEventListener('abort', giveUp, { once: true });
+    if (signal?.aborted) giveUp();
   });
 }

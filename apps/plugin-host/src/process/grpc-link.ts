@@ -30,6 +30,7 @@ export interface GrpcLinkSpec {
 
 /** go-plugin's gRPC transport: handshake line, health, broker with the Host service, Bootstrap. */
 export class GrpcLink implements PluginLink {
+  readonly answersEvents = true;
   private channel: PluginChannel | undefined;
   private broker: Broker | undefined;
 

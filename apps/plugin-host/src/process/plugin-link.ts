@@ -18,12 +18,14 @@ export type LinkDone<Reply> = (result: LinkResult<Reply>) => void;
 
 /** A call that is open. */
 export interface LinkCall {
-  /** Tells the plugin that nobody waits any more. Never waits for it. */
-  cancel(): void;
+  /** Tells the plugin that nobody waits any more, and why where the transport can. Never waits for it. */
+  cancel(reason?: string): void;
 }
 
 /** One way to speak with a plugin process. What it answers is judged by nobody here; time-outs are the caller's. */
 export interface PluginLink {
+  /** Whether an event is answered, as a gate is; otherwise it is only told. */
+  readonly answersEvents: boolean;
   /** Brings the plugin to the point where it answers. @throws AppError `plugin_refused` with cause and remedy. */
   connect(): Promise<plugin.Manifest>;
   /** Asks a gate or delivers an event. `timeoutMs` is what the caller will wait. */

@@ -2,13 +2,16 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { isAbsolute } from 'node:path';
+import type { Readable, Writable } from 'node:stream';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { type Guardian, killGroup } from './guardian.js';
+import type { PluginLimits } from '../discovery/manifest-file.js';
+import type { Guardian } from './guardian.js';
+import { killGroup, killMarked, killTree } from './kill-processes.js';
 import { PluginLog } from './plugin-log.js';
+import { markVariable } from './process-table.js';
 
 const maxHandshakeBytes = 64 * 1024;
-const logBytesPerSecond = 64 * 1024;
 const drainGraceMs = 200;
 
 /** How a process ended. */
@@ -22,6 +25,9 @@ export interface ProcessSpec {
   readonly command: readonly [string, ...string[]];
   readonly folder: string;
   readonly environment: Readonly<Record<string, string>>;
+  /** stdin and stdout carry frames; otherwise stdin is empty, and stdout is read to its first line. */
+  readonly frames?: boolean;
+  readonly limits: PluginLimits;
 }
 
 /** How a process ended, in words. */
@@ -30,12 +36,16 @@ export function describeExit(exit: Exit): string {
 }
 
 /**
- * One plugin process in a process group of its own. When its leader ends, the rest of the group is killed, so no
- * grandchild outlives it or keeps its sockets open.
+ * One plugin process in a process group of its own. When its leader ends, the rest of the group is killed, and with it
+ * every process that carries its mark, so no grandchild outlives it or keeps its sockets open.
  */
 export class PluginProcess {
   /** Resolves when the leader has ended and its last output was read. */
   readonly exited: Promise<Exit>;
+  /** Resolves when none of the processes it started is left either. */
+  readonly gone: Promise<void>;
+  /** Why the host has killed it, where that needs saying. */
+  private killedBecause = '';
   private readonly output: PluginLog;
   private readonly firstLine: Promise<string | undefined>;
 
@@ -43,20 +53,28 @@ export class PluginProcess {
     private readonly child: ChildProcess,
     /** Process id of the leader and number of the group. */
     readonly pid: number,
+    { frames = false, limits }: ProcessSpec,
+    mark: string,
     guardian: Guardian,
     log: Logger,
   ) {
     guardian.watch(pid);
-    this.output = new PluginLog(log, logBytesPerSecond);
+    this.output = new PluginLog(log, limits.logBytesPerSecond);
     child.stderr?.on('data', (chunk: Buffer) => this.output.write(chunk));
-    this.firstLine = readFirstLine(child);
+    this.firstLine = frames ? Promise.resolve(undefined) : readFirstLine(child);
+    const unwatch = guardian.limits.watch({ mark, limits, onExceeded: (reason) => this.kill(reason) });
+    this.gone = once(child, 'exit').then(async () => {
+      await killMarked(mark);
+      guardian.release(pid);
+    });
     this.exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
-        this.killGroup();
-        guardian.release(pid);
+        unwatch();
+        killGroup(pid);
         const finish = () => {
           clearTimeout(grace);
           this.output.end();
+          child.stdin?.destroy();
           child.stdout?.destroy();
           child.stderr?.destroy();
           resolve({ code, signal });
@@ -69,19 +87,20 @@ export class PluginProcess {
 
   /** Starts a process. @throws AppError `plugin_refused` saying why the system would not run it. */
   static async start(spec: ProcessSpec, guardian: Guardian, log: Logger): Promise<PluginProcess> {
-    const [program, ...words] = spec.command;
+    const [program, ...words] = limitedCommand(spec);
+    const mark = guardian.nextMark();
     const child = spawn(program, words, {
       cwd: spec.folder,
-      env: { ...spec.environment },
+      env: { ...spec.environment, [markVariable]: mark },
       detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
+      stdio: [spec.frames ? 'pipe' : 'ignore', 'pipe', 'pipe'],
     });
     if (child.pid === undefined) {
       const [error] = (await once(child, 'error')) as [NodeJS.ErrnoException];
       throw new AppError('plugin_refused', describeSpawnError(program, error.code));
     }
     child.on('error', (error) => log.warn({ err: error }, 'a plugin process could not be signalled'));
-    return new PluginProcess(child, child.pid, guardian, log);
+    return new PluginProcess(child, child.pid, spec, mark, guardian, log);
   }
 
   /** Whether the leader has not ended yet. */
@@ -94,21 +113,41 @@ export class PluginProcess {
     return this.firstLine;
   }
 
+  /** Its stdin and stdout, of a process that was started with `frames`. */
+  streams(): { readonly stdin: Writable; readonly stdout: Readable } {
+    const { stdin, stdout } = this.child;
+    if (stdin === null || stdout === null)
+      throw new AppError('invariant_broken', 'a plugin process was started without frames');
+    return { stdin, stdout };
+  }
+
   /** Takes output that did not come through stderr. */
   writeOutput(chunk: Uint8Array): void {
     this.output.write(chunk);
   }
 
-  /** The last lines it logged, for messages; empty when it logged nothing. */
+  /** Why the host killed it, and the last lines it logged, for messages; empty when there is nothing to say. */
   describeOutput(): string {
     const lines = this.output.tail();
-    return lines.length === 0 ? '' : `; last lines on stderr: ${lines.map((line) => JSON.stringify(line)).join(', ')}`;
+    const killed = this.killedBecause === '' ? '' : `; it was killed: ${this.killedBecause}`;
+    if (lines.length > 0)
+      return `${killed}; last lines on stderr: ${lines.map((line) => JSON.stringify(line)).join(', ')}`;
+    return killed;
   }
 
-  /** SIGKILL to the leader and everything it started that is still in its group. */
-  killGroup(): void {
-    killGroup(this.pid);
+  /** SIGKILL to the leader and everything it has started. `because` goes into the messages about its end. */
+  kill(because = ''): void {
+    if (!this.alive) return;
+    if (this.killedBecause === '') this.killedBecause = because;
+    void killTree(this.pid);
   }
+}
+
+/** A shell sets the limits that only the process itself can set, then becomes the program. */
+function limitedCommand({ command, limits }: ProcessSpec): readonly [string, ...string[]] {
+  if (limits.openFiles === undefined) return command;
+  // A hard limit that is lower already stays.
+  return ['/bin/sh', '-c', 'ulimit -n "$0" 2>/dev/null; exec "$@"', String(limits.openFiles), ...command];
 }
 
 function readFirstLine(child: ChildProcess): Promise<string | undefined> {

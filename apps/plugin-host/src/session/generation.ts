@@ -3,14 +3,18 @@ import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import { plugin, withoutCallerStack } from '@codedock/proto';
+import { isPort, plugin, withoutCallerStack } from '@codedock/proto';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
+import type { HostCalls } from '../host-calls/host-calls.js';
+import { hostService } from '../host-calls/host-service.js';
 import type { ToolRegistry } from '../host-calls/tool-registry.js';
-import { createIdentity } from '../process/certificate.js';
+import { createIdentity, type Identity } from '../process/certificate.js';
 import { childEnvironment } from '../process/child-env.js';
 import { GrpcLink } from '../process/grpc-link.js';
 import type { Guardian } from '../process/guardian.js';
+import type { PluginControl } from '../process/ndjson/host-methods.js';
+import { NdjsonLink } from '../process/ndjson/ndjson-link.js';
 import type { LinkCall, LinkDone, LinkResult, PluginLink } from '../process/plugin-link.js';
 import { describeExit, type Exit, PluginProcess } from '../process/plugin-process.js';
 import { privateCopy } from '../process/private-copy.js';
@@ -32,8 +36,12 @@ export interface GenerationSpec {
   readonly tools: ToolRegistry;
   /** Gives the start up and ends the process. */
   readonly signal: AbortSignal;
-  /** Makes the Host service this process calls back on. */
-  hostService(calls: CallsInFlight): plugin.HostServer;
+  /** Makes what the process may call back for. */
+  hostCalls(generation: Pick<Generation, 'calls' | 'manifest'>): HostCalls;
+  readonly control: PluginControl;
+  /** The process subscribes to other events than before. */
+  onManifest(generation: Generation): void;
+  setAutoRestart(enabled: boolean): void;
 }
 
 /** What identifies the code and settings behind an answer. */
@@ -70,6 +78,10 @@ export class Generation {
   private checksum = '';
   private lostReason: string | undefined;
   private onIdle: (() => void) | undefined;
+  /** How it ended, with the last stderr lines; empty while it lives. */
+  end = '';
+  /** It ended with exit code 0 while nothing was asked. */
+  endedQuietly = false;
 
   private constructor(private readonly spec: GenerationSpec) {}
 
@@ -140,12 +152,16 @@ export class Generation {
     timeoutMs: number,
     { emitDepth = 0, signal }: { readonly emitDepth?: number; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallResult<plugin.Envelope>> {
-    return this.call(
-      { sessionId: envelope.sessionId, runId: envelope.runId, capability: envelope.capability, emitDepth },
-      timeoutMs,
-      (link, done) => link.onEvent(envelope, timeoutMs, done),
-      signal,
-    );
+    const { sessionId, runId, capability } = envelope;
+    const open = { sessionId, runId, capability, emitDepth, endsAt: Date.now() + timeoutMs };
+    const link = this.requireLink();
+    if (!link.answersEvents && !isPort(envelope.type)) {
+      this.calls.tell(open);
+      return new Promise((resolve) => {
+        link.onEvent(envelope, timeoutMs, (result) => resolve(withoutEnd(result)));
+      });
+    }
+    return this.call(open, timeoutMs, (link, done) => link.onEvent(envelope, timeoutMs, done), signal);
   }
 
   /** Executes a tool; the signal cancels it in the plugin. */
@@ -155,7 +171,13 @@ export class Generation {
     signal: AbortSignal,
   ): Promise<CallResult<plugin.MethodResult>> {
     return this.call(
-      { sessionId: input.sessionId, runId: input.runId, capability: input.capability, emitDepth: 0 },
+      {
+        sessionId: input.sessionId,
+        runId: input.runId,
+        capability: input.capability,
+        emitDepth: 0,
+        endsAt: Date.now() + timeoutMs,
+      },
       timeoutMs,
       (link, done) => link.executeMethod(input, timeoutMs, done),
       signal,
@@ -187,7 +209,7 @@ export class Generation {
     const deadline = Date.now() + startTimeoutMs;
     const left = () => Math.max(deadline - Date.now(), 1);
     const [identity, directory] = await Promise.all([
-      candidate.settings.autoMtls ? createIdentity() : undefined,
+      candidate.settings.autoMtls && candidate.settings.transport === 'grpc' ? createIdentity() : undefined,
       createSocketDirectory(),
     ]);
     this.socketDirectory = directory;
@@ -195,7 +217,9 @@ export class Generation {
     this.process = await PluginProcess.start(
       {
         command,
+        limits: candidate.settings.limits,
         folder: candidate.folder,
+        frames: candidate.settings.transport === 'stdio',
         environment: childEnvironment(this.spec.hostEnvironment, candidate.settings.env, {
           socketDirectory: directory,
           pluginName: candidate.name,
@@ -208,18 +232,10 @@ export class Generation {
     );
     const process = this.process;
     void process.exited.then((exit) => this.onProcessEnd(exit));
-    const giveUp = () => process.killGroup();
+    const giveUp = () => process.kill();
     if (this.spec.signal.aborted) giveUp();
     this.spec.signal.addEventListener('abort', giveUp, { once: true });
-    this.link = new GrpcLink({
-      process,
-      directory,
-      identity,
-      startTimeoutMs,
-      left,
-      hostService: this.spec.hostService(this.calls),
-      onConnectionLost: (reason) => this.onConnectionLost(reason),
-    });
+    this.link = this.linkTo(process, { directory, identity, left });
     this.manifest = checkedManifest(await this.link.connect(), log);
     this.spec.signal.removeEventListener('abort', giveUp);
     this.readyAt = Date.now();
@@ -239,8 +255,33 @@ export class Generation {
     return command;
   }
 
+  private linkTo(
+    process: PluginProcess,
+    { directory, identity, left }: { directory: string; identity: Identity | undefined; left: () => number },
+  ): PluginLink {
+    const { candidate, startTimeoutMs, log, control, setAutoRestart } = this.spec;
+    const calls = this.spec.hostCalls(this);
+    const onConnectionLost = (reason: string) => this.onConnectionLost(reason);
+    const shared = { process, directory, startTimeoutMs, left, onConnectionLost };
+    if (candidate.settings.transport === 'grpc')
+      return new GrpcLink({ ...shared, identity, hostService: hostService(calls) });
+    return new NdjsonLink({
+      ...shared,
+      plugin: candidate.name,
+      config: candidate.settings.config,
+      calls,
+      control,
+      setAutoRestart,
+      log,
+      onManifest: (manifest) => {
+        this.manifest = checkedManifest(manifest, log);
+        this.spec.onManifest(this);
+      },
+    });
+  }
+
   private async describeFailedStart(process: PluginProcess): Promise<string> {
-    process.killGroup();
+    process.kill();
     await process.exited;
     return process.describeOutput();
   }
@@ -265,8 +306,9 @@ export class Generation {
       };
       const onProcessEnd = (reason: string) => settle({ kind: 'failed', outcome: 'crashed', reason });
       const onAbort = () => {
-        settle({ kind: 'failed', outcome: 'cancelled', reason: 'the caller cancelled the call' });
-        call.cancel();
+        const reason = 'the caller cancelled the call';
+        settle({ kind: 'failed', outcome: 'cancelled', reason });
+        call.cancel(reason);
       };
       const timer = setTimeout(() => {
         settle({ kind: 'failed', outcome: 'timeout', reason: `no answer within ${Math.round(timeoutMs)} ms` });
@@ -287,14 +329,15 @@ export class Generation {
 
   /** A call that broke while the process ends has crashed, whatever the transport calls it. */
   private async judged(result: Extract<LinkResult<never>, { kind: 'failed' }>): Promise<CallResult<never>> {
-    const { outcome, reason, mayBeEnd } = result;
-    if (mayBeEnd && (await Promise.race([this.exited, delay(lostConnectionGraceMs)])) !== undefined)
+    if (result.mayBeEnd && (await Promise.race([this.exited, delay(lostConnectionGraceMs)])) !== undefined)
       return { kind: 'failed', outcome: 'crashed', reason: `the plugin ended: ${await this.describeEnd()}` };
-    return { kind: 'failed', outcome, reason };
+    return withoutEnd(result);
   }
 
   private onProcessEnd(exit: Exit): void {
-    const reason = `the plugin ended: ${describeExit(exit)}${this.process?.describeOutput() ?? ''}`;
+    this.end = `${describeExit(exit)}${this.process?.describeOutput() ?? ''}`;
+    this.endedQuietly = exit.code === 0 && this.calls.size === 0;
+    const reason = `the plugin ended: ${this.end}`;
     for (const fail of [...this.failOpenCalls]) fail(reason);
     void this.link?.close();
   }
@@ -309,14 +352,15 @@ export class Generation {
         { reason },
         'the connection to a plugin was lost while its process lives; ending the process',
       );
-      this.requireProcess().killGroup();
+      this.requireProcess().kill();
     });
   }
 
   private async discard(): Promise<void> {
     this.stopping = true;
-    this.process?.killGroup();
+    this.process?.kill();
     await this.process?.exited;
+    await this.process?.gone;
     await this.link?.close();
     if (this.socketDirectory !== undefined) await removeSocketDirectory(this.socketDirectory);
   }
@@ -330,6 +374,10 @@ export class Generation {
     if (this.link === undefined) throw new AppError('invariant_broken', 'a generation has no connection');
     return this.link;
   }
+}
+
+function withoutEnd<Reply>(result: LinkResult<Reply>): CallResult<Reply> {
+  return result.kind === 'answered' ? result : { kind: 'failed', outcome: result.outcome, reason: result.reason };
 }
 
 async function checksumOf(files: readonly string[]): Promise<string> {

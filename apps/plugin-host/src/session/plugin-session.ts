@@ -3,18 +3,15 @@ import { maxPayloadBytes, type plugin } from '@codedock/proto';
 import type { Candidate } from '../discovery/scanner.js';
 import { type Deliver, Emitter } from '../host-calls/emitter.js';
 import type { HostApi } from '../host-calls/host-api-client.js';
-import { hostService } from '../host-calls/host-service.js';
+import { hostCalls } from '../host-calls/host-calls.js';
 import { ToolRegistry } from '../host-calls/tool-registry.js';
 import type { Guardian } from '../process/guardian.js';
+import type { PluginControl } from '../process/ndjson/host-methods.js';
 import { Breaker } from './breaker.js';
 import { type CallResult, Generation, type PluginIdentity } from './generation.js';
 import { RestartSchedule } from './restart-schedule.js';
 import { Slots } from './slots.js';
 
-/** Gate calls one plugin answers at the same time. */
-const maxInflight = 8;
-/** Tools one plugin executes at the same time. */
-const maxToolCalls = 4;
 /** Milliseconds a replaced generation may take to finish its calls. */
 const drainTimeoutMs = 30_000;
 /** Milliseconds calls in flight get when an administrator or the host's end stops a plugin. */
@@ -32,7 +29,15 @@ export type AskResult =
   | { readonly kind: 'failed'; readonly outcome: FailedOutcome; readonly reason: string; readonly queueMs: number };
 
 /** Outcomes of a gate call that brought no answer to look at. */
-export type FailedOutcome = 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'invalid' | 'not ready';
+export type FailedOutcome =
+  | 'not asked'
+  | 'timeout'
+  | 'crashed'
+  | 'error'
+  | 'oversize'
+  | 'unreachable'
+  | 'invalid'
+  | 'not ready';
 
 /** How executing a tool ended. */
 export interface ToolResult {
@@ -49,6 +54,7 @@ export interface SessionContext {
   readonly hostEnvironment: Readonly<Record<string, string | undefined>>;
   readonly api: HostApi;
   readonly deliver: Deliver;
+  readonly control: PluginControl;
   /** The plugin earlier in chain order that owns a tool name. */
   toolHolder(name: string, asking: string): string | undefined;
   /** Called after anything a snapshot shows has changed. */
@@ -73,10 +79,12 @@ export class PluginSession {
   private startAbort = new AbortController();
   private order: Promise<unknown> = Promise.resolve();
   private readonly retired = new Set<Promise<void>>();
+  /** False: the process itself has said that it is not to be started again. */
+  private autoRestart = true;
   private readonly breaker = new Breaker();
-  private readonly schedule = new RestartSchedule();
-  private readonly gateSlots = new Slots(maxInflight);
-  private readonly toolSlots = new Slots(maxToolCalls);
+  private readonly schedule: RestartSchedule;
+  private readonly gateSlots: Slots;
+  private readonly toolSlots: Slots;
   private readonly emitter: Emitter;
   private readonly log: Logger;
 
@@ -85,6 +93,10 @@ export class PluginSession {
     private readonly context: SessionContext,
   ) {
     this.log = context.log.child({ plugin: candidate.name });
+    const { maxInflight, maxToolCalls, restart } = candidate.settings;
+    this.gateSlots = new Slots(maxInflight);
+    this.toolSlots = new Slots(maxToolCalls);
+    this.schedule = new RestartSchedule(restart);
     this.emitter = new Emitter(candidate.name, context.deliver);
     this.lastIdentity = {
       version: '',
@@ -101,6 +113,11 @@ export class PluginSession {
 
   get settings(): Candidate['settings'] {
     return this.candidate.settings;
+  }
+
+  /** Whether it only watches. */
+  get shadow(): boolean {
+    return this.candidate.settings.mode === 'shadow';
   }
 
   /** The manifest of the current generation, or of the last one that was ready. */
@@ -165,14 +182,13 @@ export class PluginSession {
     clearTimeout(this.restartTimer);
     return this.inOrder(async () => {
       const previous = this.current;
-      const previousCandidate = this.candidate;
-      this.candidate = candidate;
+      if (previous === undefined) {
+        this.candidate = candidate;
+        this.change('starting', 'starting');
+      }
       try {
-        if (previous === undefined) this.change('starting', 'starting');
-        const next = await this.startGeneration();
-        this.adopt(next);
+        this.adopt(await this.startGeneration(candidate), candidate);
       } catch (error) {
-        this.candidate = previousCandidate;
         if (previous === undefined) this.fail((error as Error).message, 0);
         throw error;
       }
@@ -197,6 +213,10 @@ export class PluginSession {
     if (refusal !== undefined) return { kind: 'failed', outcome: 'not ready', reason: refusal, queueMs: 0 };
     let queueMs = 0;
     if (!this.gateSlots.tryTake()) {
+      if (this.shadow) {
+        this.breaker.inconclusive();
+        return { kind: 'failed', outcome: 'not asked', reason: 'all its slots were taken', queueMs: 0 };
+      }
       const waitingSince = performance.now();
       const granted = await this.gateSlots.take(timeoutMs, signal);
       queueMs = performance.now() - waitingSince;
@@ -211,7 +231,7 @@ export class PluginSession {
         return {
           kind: 'failed',
           outcome: 'timeout',
-          reason: `all ${maxInflight} slots of the plugin were taken for ${Math.round(queueMs)} ms`,
+          reason: `all ${this.gateSlots.size} slots of the plugin were taken for ${Math.round(queueMs)} ms`,
           queueMs,
         };
       }
@@ -246,7 +266,7 @@ export class PluginSession {
     if (!(await this.toolSlots.take(timeoutMs, signal))) {
       return this.toolFailure(
         'not_sent',
-        `all ${maxToolCalls} tool slots of plugin ${this.name} were taken until the call was given up`,
+        `all ${this.toolSlots.size} tool slots of plugin ${this.name} were taken until the call was given up`,
       );
     }
     try {
@@ -286,22 +306,24 @@ export class PluginSession {
     if (!this.wanted || this.current !== undefined) return;
     this.change('starting', 'starting');
     try {
-      this.adopt(await this.startGeneration());
+      this.adopt(await this.startGeneration(this.candidate), this.candidate);
     } catch (error) {
       this.fail((error as Error).message, 0);
     }
   }
 
-  private async startGeneration(): Promise<Generation> {
+  private async startGeneration(candidate: Candidate): Promise<Generation> {
     this.schedule.started();
     if (this.generations > 0) {
       this.restarts++;
       metrics.pluginRestarts.add(1, { plugin: this.name });
     }
     this.startAbort = new AbortController();
-    const tools = new ToolRegistry((name) => this.context.toolHolder(name, this.name));
+    this.autoRestart = true;
+    const shadow = candidate.settings.mode === 'shadow';
+    const tools = new ToolRegistry((name) => (shadow ? undefined : this.context.toolHolder(name, this.name)));
     const generation = await Generation.start({
-      candidate: this.candidate,
+      candidate,
       number: ++this.generations,
       startTimeoutMs: this.context.startTimeoutMs,
       hostEnvironment: this.context.hostEnvironment,
@@ -309,14 +331,26 @@ export class PluginSession {
       log: this.log,
       signal: this.startAbort.signal,
       tools,
-      hostService: (calls) =>
-        hostService({
+      control: this.context.control,
+      onManifest: (changed) => {
+        if (this.current !== changed) return;
+        this.lastManifest = changed.manifest;
+        this.context.onChange();
+      },
+      setAutoRestart: (enabled) => {
+        this.autoRestart = enabled;
+      },
+      hostCalls: (starting) =>
+        hostCalls({
           plugin: this.name,
-          calls,
+          shadow,
+          calls: starting.calls,
           tools,
           emitter: this.emitter,
           api: this.context.api,
           log: this.log,
+          capabilities: () => starting.manifest.capabilities,
+          tenants: tenantsOf(candidate.settings.matchJson),
           onToolsChanged: () => {
             if (this.tools === tools) this.context.onChange();
           },
@@ -325,7 +359,12 @@ export class PluginSession {
     return generation;
   }
 
-  private adopt(generation: Generation): void {
+  private adopt(generation: Generation, candidate: Candidate): void {
+    const { maxInflight, maxToolCalls, restart } = candidate.settings;
+    this.candidate = candidate;
+    this.gateSlots.resize(maxInflight);
+    this.toolSlots.resize(maxToolCalls);
+    this.schedule.settings = restart;
     this.current = generation;
     this.lastIdentity = generation.identity;
     this.lastManifest = generation.manifest;
@@ -354,21 +393,25 @@ export class PluginSession {
   private onExit(generation: Generation): void {
     if (this.current !== generation) return;
     this.current = undefined;
-    this.track(
-      generation.describeEnd().then(async (end) => {
-        this.context.onRecord(this.name, 'crashed', end.slice(0, 1024));
-        await generation.stop();
-      }),
+    this.context.onRecord(this.name, 'crashed', generation.end.slice(0, 1024));
+    this.track(generation.stop());
+    this.fail(
+      `its process ended by itself: ${generation.end}`,
+      Date.now() - generation.readyAt,
+      generation.endedQuietly,
     );
-    this.fail('its process ended by itself', Date.now() - generation.readyAt);
   }
 
-  private fail(reason: string, readyForMs: number): void {
+  private fail(why: string, readyForMs: number, quietly = false): void {
+    const restarts = this.autoRestart && this.schedule.restarts(quietly);
+    const reason = restarts
+      ? why
+      : `${why}; it is not started again ("restart.policy" is "${this.schedule.settings.policy}"): start it with codedock plugins start ${this.name}`;
     this.schedule.ended(readyForMs);
     this.change('failed', reason);
     this.log.error({ reason }, 'plugin failed');
     if (readyForMs === 0) this.context.onRecord(this.name, 'failed', reason.slice(0, 1024));
-    if (!this.wanted) return;
+    if (!this.wanted || !restarts) return;
     const delayMs = this.schedule.delayMs();
     this.log.info({ delay_ms: delayMs }, 'plugin will be started again');
     this.restartTimer = setTimeout(() => void this.inOrder(() => this.bringUp()), delayMs);
@@ -387,4 +430,11 @@ export class PluginSession {
     this.order = result.catch(() => undefined);
     return result;
   }
+}
+
+/** Globs of the tenants a plugin.json's `match` names; none = all. */
+function tenantsOf(matchJson: string): readonly string[] {
+  if (matchJson === '') return [];
+  const { tenants = [] } = JSON.parse(matchJson) as { readonly tenants?: readonly string[] };
+  return tenants;
 }

@@ -20,7 +20,19 @@ import {
   type UntypedServiceImplementation,
 } from "@grpc/grpc-js";
 import { Empty } from "../../../google/protobuf/empty.js";
-import { MemoryEntry, MemoryKey, MemoryValue, Notice } from "../../plugin/v1/plugin.js";
+import {
+  ActiveTools,
+  CompleteRequest,
+  CompleteResult,
+  MemoryEntry,
+  MemoryKey,
+  MemoryValue,
+  Models,
+  Notice,
+  SecretValue,
+  SettingValue,
+  SystemPrompt,
+} from "../../plugin/v1/plugin.js";
 
 export const protobufPackage = "codedock.host.v1";
 
@@ -34,6 +46,10 @@ export interface Caller {
   plugin: string;
   /** The capability of the plugin's call in flight for the same session; empty when there is none. */
   capability: Buffer;
+  /** No call is in flight, and the plugin's manifest asks for the capability "background". */
+  background: boolean;
+  /** With background: globs of the tenants its plugin.json names; none = all. */
+  tenants: string[];
 }
 
 export interface GetDesiredRequest {
@@ -72,8 +88,57 @@ export interface PluginRecord {
   runId: string;
 }
 
+/** Whose session, and run where one is named. */
+export interface SessionRequest {
+  caller?: Caller | undefined;
+  sessionId: string;
+  runId: string;
+}
+
+export interface CompletionRequest {
+  caller?: Caller | undefined;
+  request?:
+    | CompleteRequest
+    | undefined;
+  /** Milliseconds left for the call it was made in; at most 30,000. */
+  timeoutMs: number;
+}
+
+export interface ActiveToolsChange {
+  session?: SessionRequest | undefined;
+  names: string[];
+}
+
+export interface KeyRequest {
+  session?: SessionRequest | undefined;
+  key: string;
+}
+
+export interface SettingChange {
+  session?: SessionRequest | undefined;
+  key: string;
+  /** JSON. */
+  value: Buffer;
+}
+
+export interface Setting {
+  key: string;
+  /** JSON. */
+  value: Buffer;
+}
+
+export interface SettingList {
+  settings: Setting[];
+}
+
+export interface SecretChange {
+  session?: SessionRequest | undefined;
+  key: string;
+  value: string;
+}
+
 function createBaseCaller(): Caller {
-  return { plugin: "", capability: Buffer.alloc(0) };
+  return { plugin: "", capability: Buffer.alloc(0), background: false, tenants: [] };
 }
 
 export const Caller: MessageFns<Caller> = {
@@ -83,6 +148,12 @@ export const Caller: MessageFns<Caller> = {
     }
     if (message.capability.length !== 0) {
       writer.uint32(18).bytes(message.capability);
+    }
+    if (message.background !== false) {
+      writer.uint32(24).bool(message.background);
+    }
+    for (const v of message.tenants) {
+      writer.uint32(34).string(v!);
     }
     return writer;
   },
@@ -116,6 +187,22 @@ export const Caller: MessageFns<Caller> = {
             message.capability = bytesOf(reader);
             continue;
           }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.background = reader.bool();
+            continue;
+          }
+          case 4: {
+            if (tag !== 34) {
+              break;
+            }
+
+            message.tenants.push(reader.string());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -135,6 +222,8 @@ export const Caller: MessageFns<Caller> = {
     const message = createBaseCaller();
     message.plugin = object.plugin ?? "";
     message.capability = object.capability ?? Buffer.alloc(0);
+    message.background = object.background ?? false;
+    message.tenants = object.tenants?.map((e) => e) || [];
     return message;
   },
 };
@@ -589,9 +678,595 @@ export const PluginRecord: MessageFns<PluginRecord> = {
   },
 };
 
+function createBaseSessionRequest(): SessionRequest {
+  return { caller: undefined, sessionId: "", runId: "" };
+}
+
+export const SessionRequest: MessageFns<SessionRequest> = {
+  encode(message: SessionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.caller !== undefined) {
+      Caller.encode(message.caller, writer.uint32(10).fork()).join();
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.runId !== "") {
+      writer.uint32(26).string(message.runId);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SessionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSessionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.caller = Caller.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.runId = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SessionRequest>): SessionRequest {
+    return SessionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SessionRequest>): SessionRequest {
+    const message = createBaseSessionRequest();
+    message.caller = (object.caller !== undefined && object.caller !== null)
+      ? Caller.fromPartial(object.caller)
+      : undefined;
+    message.sessionId = object.sessionId ?? "";
+    message.runId = object.runId ?? "";
+    return message;
+  },
+};
+
+function createBaseCompletionRequest(): CompletionRequest {
+  return { caller: undefined, request: undefined, timeoutMs: 0 };
+}
+
+export const CompletionRequest: MessageFns<CompletionRequest> = {
+  encode(message: CompletionRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.caller !== undefined) {
+      Caller.encode(message.caller, writer.uint32(10).fork()).join();
+    }
+    if (message.request !== undefined) {
+      CompleteRequest.encode(message.request, writer.uint32(18).fork()).join();
+    }
+    if (message.timeoutMs !== 0) {
+      writer.uint32(24).uint32(message.timeoutMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): CompletionRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseCompletionRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.caller = Caller.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.request = CompleteRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 24) {
+              break;
+            }
+
+            message.timeoutMs = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<CompletionRequest>): CompletionRequest {
+    return CompletionRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<CompletionRequest>): CompletionRequest {
+    const message = createBaseCompletionRequest();
+    message.caller = (object.caller !== undefined && object.caller !== null)
+      ? Caller.fromPartial(object.caller)
+      : undefined;
+    message.request = (object.request !== undefined && object.request !== null)
+      ? CompleteRequest.fromPartial(object.request)
+      : undefined;
+    message.timeoutMs = object.timeoutMs ?? 0;
+    return message;
+  },
+};
+
+function createBaseActiveToolsChange(): ActiveToolsChange {
+  return { session: undefined, names: [] };
+}
+
+export const ActiveToolsChange: MessageFns<ActiveToolsChange> = {
+  encode(message: ActiveToolsChange, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.session !== undefined) {
+      SessionRequest.encode(message.session, writer.uint32(10).fork()).join();
+    }
+    for (const v of message.names) {
+      writer.uint32(18).string(v!);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): ActiveToolsChange {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseActiveToolsChange();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.session = SessionRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.names.push(reader.string());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<ActiveToolsChange>): ActiveToolsChange {
+    return ActiveToolsChange.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<ActiveToolsChange>): ActiveToolsChange {
+    const message = createBaseActiveToolsChange();
+    message.session = (object.session !== undefined && object.session !== null)
+      ? SessionRequest.fromPartial(object.session)
+      : undefined;
+    message.names = object.names?.map((e) => e) || [];
+    return message;
+  },
+};
+
+function createBaseKeyRequest(): KeyRequest {
+  return { session: undefined, key: "" };
+}
+
+export const KeyRequest: MessageFns<KeyRequest> = {
+  encode(message: KeyRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.session !== undefined) {
+      SessionRequest.encode(message.session, writer.uint32(10).fork()).join();
+    }
+    if (message.key !== "") {
+      writer.uint32(18).string(message.key);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): KeyRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseKeyRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.session = SessionRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<KeyRequest>): KeyRequest {
+    return KeyRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<KeyRequest>): KeyRequest {
+    const message = createBaseKeyRequest();
+    message.session = (object.session !== undefined && object.session !== null)
+      ? SessionRequest.fromPartial(object.session)
+      : undefined;
+    message.key = object.key ?? "";
+    return message;
+  },
+};
+
+function createBaseSettingChange(): SettingChange {
+  return { session: undefined, key: "", value: Buffer.alloc(0) };
+}
+
+export const SettingChange: MessageFns<SettingChange> = {
+  encode(message: SettingChange, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.session !== undefined) {
+      SessionRequest.encode(message.session, writer.uint32(10).fork()).join();
+    }
+    if (message.key !== "") {
+      writer.uint32(18).string(message.key);
+    }
+    if (message.value.length !== 0) {
+      writer.uint32(26).bytes(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SettingChange {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSettingChange();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.session = SessionRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.value = bytesOf(reader);
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SettingChange>): SettingChange {
+    return SettingChange.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SettingChange>): SettingChange {
+    const message = createBaseSettingChange();
+    message.session = (object.session !== undefined && object.session !== null)
+      ? SessionRequest.fromPartial(object.session)
+      : undefined;
+    message.key = object.key ?? "";
+    message.value = object.value ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseSetting(): Setting {
+  return { key: "", value: Buffer.alloc(0) };
+}
+
+export const Setting: MessageFns<Setting> = {
+  encode(message: Setting, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.key !== "") {
+      writer.uint32(10).string(message.key);
+    }
+    if (message.value.length !== 0) {
+      writer.uint32(18).bytes(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Setting {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSetting();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.value = bytesOf(reader);
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Setting>): Setting {
+    return Setting.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Setting>): Setting {
+    const message = createBaseSetting();
+    message.key = object.key ?? "";
+    message.value = object.value ?? Buffer.alloc(0);
+    return message;
+  },
+};
+
+function createBaseSettingList(): SettingList {
+  return { settings: [] };
+}
+
+export const SettingList: MessageFns<SettingList> = {
+  encode(message: SettingList, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    for (const v of message.settings) {
+      Setting.encode(v!, writer.uint32(10).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SettingList {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSettingList();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.settings.push(Setting.decode(reader, reader.uint32()));
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SettingList>): SettingList {
+    return SettingList.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SettingList>): SettingList {
+    const message = createBaseSettingList();
+    message.settings = object.settings?.map((e) => Setting.fromPartial(e)) || [];
+    return message;
+  },
+};
+
+function createBaseSecretChange(): SecretChange {
+  return { session: undefined, key: "", value: "" };
+}
+
+export const SecretChange: MessageFns<SecretChange> = {
+  encode(message: SecretChange, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.session !== undefined) {
+      SessionRequest.encode(message.session, writer.uint32(10).fork()).join();
+    }
+    if (message.key !== "") {
+      writer.uint32(18).string(message.key);
+    }
+    if (message.value !== "") {
+      writer.uint32(26).string(message.value);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SecretChange {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSecretChange();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.session = SessionRequest.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.key = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.value = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SecretChange>): SecretChange {
+    return SecretChange.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SecretChange>): SecretChange {
+    const message = createBaseSecretChange();
+    message.session = (object.session !== undefined && object.session !== null)
+      ? SessionRequest.fromPartial(object.session)
+      : undefined;
+    message.key = object.key ?? "";
+    message.value = object.value ?? "";
+    return message;
+  },
+};
+
 /**
  * Answered after the effect is committed, with the real outcome. PERMISSION_DENIED: no capability, expired,
- * or not for this session or plugin. NOT_FOUND: no such memory.
+ * or not for this session or plugin. NOT_FOUND: no such memory, setting or secret. Every refusal is an audit row.
  */
 export type HostApiService = typeof HostApiService;
 export const HostApiService = {
@@ -631,6 +1306,98 @@ export const HostApiService = {
     responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
+  /** One model call outside the loop and its gates; ends with the caller's cancel. */
+  complete: {
+    path: "/codedock.host.v1.HostApi/Complete" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: CompletionRequest): Buffer => encoded(CompletionRequest, value),
+    requestDeserialize: (value: Buffer): CompletionRequest => CompletionRequest.decode(value),
+    responseSerialize: (value: CompleteResult): Buffer => encoded(CompleteResult, value),
+    responseDeserialize: (value: Buffer): CompleteResult => CompleteResult.decode(value),
+  },
+  getActiveTools: {
+    path: "/codedock.host.v1.HostApi/GetActiveTools" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SessionRequest): Buffer => encoded(SessionRequest, value),
+    requestDeserialize: (value: Buffer): SessionRequest => SessionRequest.decode(value),
+    responseSerialize: (value: ActiveTools): Buffer => encoded(ActiveTools, value),
+    responseDeserialize: (value: Buffer): ActiveTools => ActiveTools.decode(value),
+  },
+  /** INVALID_ARGUMENT: a name that no tool of the session has. The last call wins. */
+  setActiveTools: {
+    path: "/codedock.host.v1.HostApi/SetActiveTools" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: ActiveToolsChange): Buffer => encoded(ActiveToolsChange, value),
+    requestDeserialize: (value: Buffer): ActiveToolsChange => ActiveToolsChange.decode(value),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
+    responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
+  },
+  getSystemPrompt: {
+    path: "/codedock.host.v1.HostApi/GetSystemPrompt" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SessionRequest): Buffer => encoded(SessionRequest, value),
+    requestDeserialize: (value: Buffer): SessionRequest => SessionRequest.decode(value),
+    responseSerialize: (value: SystemPrompt): Buffer => encoded(SystemPrompt, value),
+    responseDeserialize: (value: Buffer): SystemPrompt => SystemPrompt.decode(value),
+  },
+  getSetting: {
+    path: "/codedock.host.v1.HostApi/GetSetting" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: KeyRequest): Buffer => encoded(KeyRequest, value),
+    requestDeserialize: (value: Buffer): KeyRequest => KeyRequest.decode(value),
+    responseSerialize: (value: SettingValue): Buffer => encoded(SettingValue, value),
+    responseDeserialize: (value: Buffer): SettingValue => SettingValue.decode(value),
+  },
+  setSetting: {
+    path: "/codedock.host.v1.HostApi/SetSetting" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SettingChange): Buffer => encoded(SettingChange, value),
+    requestDeserialize: (value: Buffer): SettingChange => SettingChange.decode(value),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
+    responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
+  },
+  listSettings: {
+    path: "/codedock.host.v1.HostApi/ListSettings" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SessionRequest): Buffer => encoded(SessionRequest, value),
+    requestDeserialize: (value: Buffer): SessionRequest => SessionRequest.decode(value),
+    responseSerialize: (value: SettingList): Buffer => encoded(SettingList, value),
+    responseDeserialize: (value: Buffer): SettingList => SettingList.decode(value),
+  },
+  getSecret: {
+    path: "/codedock.host.v1.HostApi/GetSecret" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: KeyRequest): Buffer => encoded(KeyRequest, value),
+    requestDeserialize: (value: Buffer): KeyRequest => KeyRequest.decode(value),
+    responseSerialize: (value: SecretValue): Buffer => encoded(SecretValue, value),
+    responseDeserialize: (value: Buffer): SecretValue => SecretValue.decode(value),
+  },
+  setSecret: {
+    path: "/codedock.host.v1.HostApi/SetSecret" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SecretChange): Buffer => encoded(SecretChange, value),
+    requestDeserialize: (value: Buffer): SecretChange => SecretChange.decode(value),
+    responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
+    responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
+  },
+  listModels: {
+    path: "/codedock.host.v1.HostApi/ListModels" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SessionRequest): Buffer => encoded(SessionRequest, value),
+    requestDeserialize: (value: Buffer): SessionRequest => SessionRequest.decode(value),
+    responseSerialize: (value: Models): Buffer => encoded(Models, value),
+    responseDeserialize: (value: Buffer): Models => Models.decode(value),
+  },
   /** An audit row about a plugin: refused call-back, crash, disabled by breaker. */
   recordPluginEvent: {
     path: "/codedock.host.v1.HostApi/RecordPluginEvent" as const,
@@ -648,6 +1415,18 @@ export interface HostApiServer extends UntypedServiceImplementation {
   memoryGet: handleUnaryCall<MemoryGetRequest, MemoryValue>;
   memoryUpsert: handleUnaryCall<MemoryUpsertRequest, Empty>;
   appendNotice: handleUnaryCall<AppendNoticeRequest, Empty>;
+  /** One model call outside the loop and its gates; ends with the caller's cancel. */
+  complete: handleUnaryCall<CompletionRequest, CompleteResult>;
+  getActiveTools: handleUnaryCall<SessionRequest, ActiveTools>;
+  /** INVALID_ARGUMENT: a name that no tool of the session has. The last call wins. */
+  setActiveTools: handleUnaryCall<ActiveToolsChange, Empty>;
+  getSystemPrompt: handleUnaryCall<SessionRequest, SystemPrompt>;
+  getSetting: handleUnaryCall<KeyRequest, SettingValue>;
+  setSetting: handleUnaryCall<SettingChange, Empty>;
+  listSettings: handleUnaryCall<SessionRequest, SettingList>;
+  getSecret: handleUnaryCall<KeyRequest, SecretValue>;
+  setSecret: handleUnaryCall<SecretChange, Empty>;
+  listModels: handleUnaryCall<SessionRequest, Models>;
   /** An audit row about a plugin: refused call-back, crash, disabled by breaker. */
   recordPluginEvent: handleUnaryCall<PluginRecord, Empty>;
 }
@@ -712,6 +1491,152 @@ export interface HostApiClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  /** One model call outside the loop and its gates; ends with the caller's cancel. */
+  complete(
+    request: CompletionRequest,
+    callback: (error: ServiceError | null, response: CompleteResult) => void,
+  ): ClientUnaryCall;
+  complete(
+    request: CompletionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: CompleteResult) => void,
+  ): ClientUnaryCall;
+  complete(
+    request: CompletionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: CompleteResult) => void,
+  ): ClientUnaryCall;
+  getActiveTools(
+    request: SessionRequest,
+    callback: (error: ServiceError | null, response: ActiveTools) => void,
+  ): ClientUnaryCall;
+  getActiveTools(
+    request: SessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: ActiveTools) => void,
+  ): ClientUnaryCall;
+  getActiveTools(
+    request: SessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: ActiveTools) => void,
+  ): ClientUnaryCall;
+  /** INVALID_ARGUMENT: a name that no tool of the session has. The last call wins. */
+  setActiveTools(
+    request: ActiveToolsChange,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  setActiveTools(
+    request: ActiveToolsChange,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  setActiveTools(
+    request: ActiveToolsChange,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  getSystemPrompt(
+    request: SessionRequest,
+    callback: (error: ServiceError | null, response: SystemPrompt) => void,
+  ): ClientUnaryCall;
+  getSystemPrompt(
+    request: SessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SystemPrompt) => void,
+  ): ClientUnaryCall;
+  getSystemPrompt(
+    request: SessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SystemPrompt) => void,
+  ): ClientUnaryCall;
+  getSetting(
+    request: KeyRequest,
+    callback: (error: ServiceError | null, response: SettingValue) => void,
+  ): ClientUnaryCall;
+  getSetting(
+    request: KeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SettingValue) => void,
+  ): ClientUnaryCall;
+  getSetting(
+    request: KeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SettingValue) => void,
+  ): ClientUnaryCall;
+  setSetting(request: SettingChange, callback: (error: ServiceError | null, response: Empty) => void): ClientUnaryCall;
+  setSetting(
+    request: SettingChange,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  setSetting(
+    request: SettingChange,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  listSettings(
+    request: SessionRequest,
+    callback: (error: ServiceError | null, response: SettingList) => void,
+  ): ClientUnaryCall;
+  listSettings(
+    request: SessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SettingList) => void,
+  ): ClientUnaryCall;
+  listSettings(
+    request: SessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SettingList) => void,
+  ): ClientUnaryCall;
+  getSecret(
+    request: KeyRequest,
+    callback: (error: ServiceError | null, response: SecretValue) => void,
+  ): ClientUnaryCall;
+  getSecret(
+    request: KeyRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: SecretValue) => void,
+  ): ClientUnaryCall;
+  getSecret(
+    request: KeyRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: SecretValue) => void,
+  ): ClientUnaryCall;
+  setSecret(request: SecretChange, callback: (error: ServiceError | null, response: Empty) => void): ClientUnaryCall;
+  setSecret(
+    request: SecretChange,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  setSecret(
+    request: SecretChange,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  listModels(
+    request: SessionRequest,
+    callback: (error: ServiceError | null, response: Models) => void,
+  ): ClientUnaryCall;
+  listModels(
+    request: SessionRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: Models) => void,
+  ): ClientUnaryCall;
+  listModels(
+    request: SessionRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: Models) => void,
   ): ClientUnaryCall;
   /** An audit row about a plugin: refused call-back, crash, disabled by breaker. */
   recordPluginEvent(
