@@ -2,7 +2,8 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { table } from './sources.mjs';
 
-const METHODS = ['GET', 'POST'];
+// Nest's numbers of methods.
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
 
 /** Every declared route of the built gateway, by the metadata that guards and validates it. */
 export function routeSection(gateway, require) {

@@ -1,4 +1,3 @@
-#!/usr/bin/env node
 import { migrate } from '../migrate.js';
 import { openStore } from '../open-store.js';
 import { migrateConfig } from './config.js';

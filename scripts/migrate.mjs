@@ -1,0 +1,25 @@
+#!/usr/bin/env node
+/**
+ * Brings the database of DATABASE_URL (of DATABASE_DIRECT_URL, where a pooler stands before it) to the state that this
+ * version needs, and the queue's tables too when PostgreSQL backs it. Harmless when there is nothing to do.
+ */
+import { spawnSync } from 'node:child_process';
+import { join } from 'node:path';
+import { prepareQueueSchema } from '@codedock/queue';
+import { root } from './workspace/root.mjs';
+
+const { status } = spawnSync(process.execPath, [join(root, 'libs/store/bin/codedock-migrate.cjs')], {
+  stdio: 'inherit',
+  env: { CODEDOCK_MIGRATIONS_DIR: join(root, 'prisma', 'migrations'), ...process.env },
+});
+process.exitCode = status ?? 1;
+if (status === 0) {
+  const { QUEUE_URL, DATABASE_DIRECT_URL, DATABASE_URL } = process.env;
+  const queueUrl = QUEUE_URL || DATABASE_DIRECT_URL || DATABASE_URL;
+  try {
+    if (queueUrl.startsWith('postgres')) await prepareQueueSchema(queueUrl);
+  } catch (error) {
+    console.error(`The queue's tables could not be made: ${error.message}`);
+    process.exitCode = 1;
+  }
+}
