@@ -1,8 +1,8 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createInterface } from 'node:readline';
+import { createInterface, type Interface } from 'node:readline';
 import { createPluginRoot, type PluginRoot, repositoryRoot } from '../../test/plugin-folder.js';
 import { until } from '../../test/test-host.js';
 
@@ -20,10 +20,53 @@ const { PluginProcess } = require(${JSON.stringify(join(repositoryRoot, 'apps/pl
 const pino = require('pino');
 const log = pino({ level: 'silent' });
 const guardian = new Guardian(log);
-PluginProcess.start({ command: [process.argv[1]], folder: ${JSON.stringify('/')}, environment: { PATH: process.env.PATH } }, guardian, log)
-  .then(async (child) => console.log(await child.handshakeLine()));
+const spec = { command: [process.argv[1]], folder: '/', environment: { PATH: process.env.PATH }, limits: { logBytesPerSecond: 1024 } };
+PluginProcess.start(spec, guardian, log).then(async (child) => {
+  console.log(await child.handshakeLine());
+  await child.gone;
+  console.log('gone');
+});
 setInterval(() => {}, 1000);
 `;
+
+/** Prints its id and those of what it started: a child, one in a session of its own, one nobody waits for, one without environment. */
+const leader = `#!/bin/sh
+sleep 600 >/dev/null 2>&1 &
+child=$!
+setsid sleep 601 >/dev/null 2>&1 &
+session=$!
+orphan=$(sh -c 'setsid sleep 602 >/dev/null 2>&1 & echo $!')
+env -i /usr/bin/setsid /bin/sleep 603 >/dev/null 2>&1 &
+bare=$!
+echo "$$ $child $session $orphan $bare"
+wait
+`;
+
+interface Started {
+  readonly host: ChildProcess;
+  readonly lines: Interface;
+  /** Leader, child, own session, double fork, without environment. */
+  readonly pids: readonly number[];
+}
+
+async function started(): Promise<Started> {
+  const folder = root.addScript('p', leader);
+  const host = spawn(
+    process.execPath,
+    ['-r', join(repositoryRoot, 'scripts/register-typescript.cjs'), '-e', program, join(folder, 'p')],
+    { cwd: repositoryRoot, stdio: ['ignore', 'pipe', 'inherit'] },
+  );
+  const lines = createInterface({ input: host.stdout });
+  const [line] = (await once(lines, 'line')) as [string];
+  const pids = line.split(' ').map(Number);
+  await until(() => pids.every(isSleeping));
+  return { host, lines, pids };
+}
+
+/** Whether it has become what it is to be, rather than the fork of a shell. */
+function isSleeping(pid: number, at: number): boolean {
+  return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(at === 0 ? '/p' : 'sleep');
+}
 
 /** Whether a process runs; a zombie does not. */
 function runs(pid: number): boolean {
@@ -39,24 +82,38 @@ function runs(pid: number): boolean {
 
 describe('the end of the host', () => {
   it.each(['SIGKILL', 'SIGSEGV', 'SIGTERM', 'SIGHUP'] as const)(
-    'by %s takes every plugin process with it',
+    'by %s takes every plugin process with it, wherever it has moved to',
     async (signal) => {
-      const folder = root.addScript('p', '#!/bin/sh\nsleep 600 &\necho "$$ $!"\nwait\n');
-      const host = spawn(
-        process.execPath,
-        ['-r', join(repositoryRoot, 'scripts/register-typescript.cjs'), '-e', program, join(folder, 'p')],
-        {
-          cwd: repositoryRoot,
-          stdio: ['ignore', 'pipe', 'inherit'],
-        },
-      );
-      const [line] = (await once(createInterface({ input: host.stdout }), 'line')) as [string];
-      const [leader = 0, grandchild = 0] = line.split(' ').map(Number);
-      expect([runs(leader), runs(grandchild)]).toEqual([true, true]);
+      const { host, pids } = await started();
       const exited = once(host, 'exit');
       host.kill(signal);
       await exited;
-      await until(() => !runs(leader) && !runs(grandchild));
+      await until(() => !pids.some(runs));
     },
   );
+
+  it('together with the plugin’s takes what is marked', async () => {
+    const { host, pids } = await started();
+    const [plugin = 0, child = 0, session = 0, orphan = 0, bare = 0] = pids;
+    const exited = once(host, 'exit');
+    process.kill(plugin, 'SIGKILL');
+    host.kill('SIGKILL');
+    await exited;
+    await until(() => ![plugin, child, session, orphan].some(runs));
+    if (runs(bare)) process.kill(bare, 'SIGKILL');
+  });
+});
+
+describe('the end of a plugin', () => {
+  it('takes everything it has started with it', async () => {
+    const { host, lines, pids } = await started();
+    const [plugin = 0, child = 0, session = 0, orphan = 0, bare = 0] = pids;
+    const gone = once(lines, 'line');
+    process.kill(plugin, 'SIGKILL');
+    expect(await gone).toEqual(['gone']);
+    expect([plugin, child, session, orphan].filter(runs)).toEqual([]);
+    if (runs(bare)) process.kill(bare, 'SIGKILL');
+    host.kill('SIGKILL');
+    await once(host, 'exit');
+  });
 });

@@ -1,12 +1,19 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import type { Logger } from '@codedock/platform';
+import { killGroup } from './kill-processes.js';
+import { LimitWatch } from './limit-watch.js';
+import { markVariable } from './process-table.js';
 
 /**
  * Reads "+ <group>" and "- <group>" lines; when its input ends, which happens whenever the host dies by whatever
- * signal, it kills the groups that are left. Its own group, so that nothing sent to the host's group reaches it.
+ * signal, it kills the groups that are left, every process that carries the host's mark, and all they have started,
+ * again and again until none is left. Its own group, so that nothing sent to the host's group reaches it. Without /proc
+ * or grep only the groups are killed.
  */
 const script = `
 trap '' HUP INT TERM
+mark=$1
 groups=' '
 while read -r change group; do
   rest=' '
@@ -14,13 +21,38 @@ while read -r change group; do
   [ "$change" = + ] && rest="$rest$group "
   groups=$rest
 done
-for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+marked() { grep -lsz "^${markVariable}=$mark" /proc/[0-9]*/environ 2>/dev/null; }
+doomed=$groups
+round=0
+while [ $round -lt 40 ]; do
+  for file in $(marked); do pid=\${file#/proc/}; doomed="$doomed\${pid%/environ} "; done
+  [ "$doomed" = ' ' ] && exit
+  grown=1
+  while [ $grown = 1 ]; do
+    grown=0
+    for stat in /proc/[0-9]*/stat; do
+      { read -r line <"$stat"; } 2>/dev/null || continue
+      pid=\${line%% *}
+      set -- \${line##*) }
+      case $doomed in *" $pid "*) continue ;; esac
+      case $doomed in *" $2 "*) doomed="$doomed$pid "; grown=1 ;; esac
+    done
+  done
+  for group in $groups; do kill -s KILL -- "-$group" 2>/dev/null; done
+  for pid in $doomed; do kill -s KILL "$pid" 2>/dev/null; done
+  groups=' ' doomed=' '
+  round=$((round + 1))
+  sleep 0.02 2>/dev/null
+done
 `;
 
 const respawnDelayMs = 500;
 
 /** Keeps plugin processes from outliving this host: one small process that holds a pipe to it. */
 export class Guardian {
+  readonly limits = new LimitWatch();
+  private readonly mark = randomBytes(12).toString('hex');
+  private instances = 0;
   private child: ChildProcess | undefined;
   private respawn: NodeJS.Timeout | undefined;
   private closed = false;
@@ -32,6 +64,11 @@ export class Guardian {
   constructor(private readonly log: Logger) {
     process.on('exit', this.killAll);
     this.start();
+  }
+
+  /** The mark of the next process: unique, and recognisable as this host's. */
+  nextMark(): string {
+    return `${this.mark}.${++this.instances}`;
   }
 
   /** From now on the process group dies with the host. */
@@ -60,7 +97,11 @@ export class Guardian {
   }
 
   private start(): void {
-    const child = spawn('/bin/sh', ['-c', script], { detached: true, stdio: ['pipe', 'ignore', 'ignore'], env: {} });
+    const child = spawn('/bin/sh', ['-c', script, 'guardian', this.mark], {
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+      env: { PATH: '/usr/local/bin:/usr/bin:/bin' },
+    });
     this.child = child;
     child.stdin?.on('error', () => undefined);
     child.unref();
@@ -73,14 +114,5 @@ export class Guardian {
     child.once('error', (error) => onEnd(error.message));
     child.once('exit', (code, signal) => onEnd(`exit ${signal ?? code}`));
     for (const group of this.groups) child.stdin?.write(`+ ${group}\n`);
-  }
-}
-
-/** SIGKILL to a whole process group; a group that is gone is fine. */
-export function killGroup(group: number): void {
-  try {
-    process.kill(-group, 'SIGKILL');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
   }
 }

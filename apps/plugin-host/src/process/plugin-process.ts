@@ -63,14 +63,14 @@ export class PluginProcess {
     child.stderr?.on('data', (chunk: Buffer) => this.output.write(chunk));
     this.firstLine = frames ? Promise.resolve(undefined) : readFirstLine(child);
     const unwatch = guardian.limits.watch({ mark, limits, onExceeded: (reason) => this.kill(reason) });
-    this.gone = once(child, 'exit').then(async () => {
-      await killMarked(mark);
-      guardian.release(pid);
+    this.gone = new Promise<void>((resolve) => {
+      child.once('exit', () => void killMarked(mark).finally(resolve));
     });
     this.exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
         unwatch();
         killGroup(pid);
+        guardian.release(pid);
         const finish = () => {
           clearTimeout(grace);
           this.output.end();

@@ -22,7 +22,7 @@ export async function terminate(
     process.exited.then(() => 'exited' as const),
     after(exitGraceMs).then(() => 'killed' as const),
   ]);
-  if (outcome === 'killed') process.killGroup();
+  if (outcome === 'killed') process.kill();
   await process.exited;
   return outcome;
 }
