@@ -185,6 +185,15 @@ export interface Admitted {
   readonly events: readonly LedgerEvent[];
 }
 
+/** What a run works with, ended or not. */
+export interface RunWork {
+  readonly runId: string;
+  readonly config: RunConfig;
+  readonly principal: Principal;
+  /** Present once `beforeRunStart` has been answered, until the run ends. */
+  readonly start?: RunStart;
+}
+
 export interface RunStore {
   /**
    * One transaction: message, run (queued, or pending when the session is busy or the tenant full), `run.created`,
@@ -212,6 +221,10 @@ export interface RunStore {
   ending(runId: string): Promise<EndingRun | undefined>;
   /** Throws not_found, also for another tenant's run. */
   get(tenantId: string, runId: string): Promise<RunView>;
+  /** What a run, or without an id the session's newest, works with; undefined when there is none. */
+  work(input: { tenantId: string; sessionId: string; runId?: string }): Promise<RunWork | undefined>;
+  /** Adds tokens used on behalf of a run; to its session's when there is no run or it has ended. */
+  addUsage(input: { tenantId: string; sessionId: string; runId?: string; usage: Usage }): Promise<void>;
   /** Newest first; `before` is the id of the last run of the former page. */
   list(input: {
     tenantId: string;
@@ -380,6 +393,8 @@ export interface Session {
   readonly metadata: JsonObject;
   readonly status: 'open' | 'archived';
   readonly lastSeq: number;
+  /** Tokens of completions that belong to no run: those of plugins asked about an input. */
+  readonly usage: Usage;
   readonly createdAt: string;
   readonly archivedAt?: string;
 }
@@ -401,6 +416,17 @@ export interface SessionStore {
   list(input: { tenantId: string; limit: number; before?: string }): Promise<Session[]>;
   /** Revokes what was granted in it. Idempotent. Throws session_busy while a run is not over. */
   archive(tenantId: string, sessionId: string): Promise<Session>;
+  /** The tenant a session belongs to; undefined when there is no such session. */
+  tenantOf(sessionId: string): Promise<string | undefined>;
+  /** Names set for the session; undefined when none were: the profile's and all plugins' tools. Throws not_found. */
+  activeTools(tenantId: string, sessionId: string): Promise<readonly string[] | undefined>;
+  /** Replaces the names, audited. Throws not_found. */
+  setActiveTools(input: {
+    tenantId: string;
+    sessionId: string;
+    names: readonly string[];
+    actor: string;
+  }): Promise<void>;
 }
 
 export interface MessageStore {
@@ -815,6 +841,60 @@ export interface PluginStore {
   loadSnapshot(): Promise<{ epoch: number; snapshot: JsonObject } | undefined>;
 }
 
+/** Whose value a key has: the tenant's own, or the installation's for tenants without one. */
+export type ValueScope = 'tenant' | 'global';
+
+/** Which value is meant. */
+export interface PluginKey {
+  readonly tenantId: string;
+  /** Folder name of the plugin. */
+  readonly plugin: string;
+  readonly key: string;
+}
+
+/** A change of a value: of the tenant's own, or with `global` of the installation's. */
+export interface PluginValueChange extends PluginKey {
+  readonly global?: boolean;
+  /** Who changes it, for the audit of that tenant. */
+  readonly actor: string;
+}
+
+/** What is shown of a value, and all that is ever shown of a secret. */
+export interface PluginValueInfo {
+  readonly key: string;
+  readonly scope: ValueScope;
+  readonly updatedBy: string;
+  readonly updatedAt: string;
+}
+
+/** An encrypted secret. What was encrypted with it: the tenant it is stored for, the plugin and the key. */
+export interface SealedSecret {
+  /** Names the encryption key. */
+  readonly keyId: string;
+  readonly bytes: Uint8Array;
+  /** The tenant it is stored for: the asking one, or the installation. */
+  readonly owner: string;
+}
+
+/** Settings and secrets of plugins. A tenant's own value lies over the installation's. Every change is audited with it. */
+export interface PluginValueStore {
+  /** Undefined when there is none; the value may be JSON null. */
+  setting(of: PluginKey): Promise<{ readonly value: JsonValue } | undefined>;
+  setSetting(change: PluginValueChange & { readonly value: JsonValue }): Promise<void>;
+  /** False when there was none. */
+  removeSetting(change: PluginValueChange): Promise<boolean>;
+  /** By key; both scopes where both have one. */
+  settings(of: Omit<PluginKey, 'key'>): Promise<readonly (PluginValueInfo & { readonly value: JsonValue })[]>;
+  secret(of: PluginKey): Promise<SealedSecret | undefined>;
+  setSecret(change: PluginValueChange & { readonly sealed: Omit<SealedSecret, 'owner'> }): Promise<void>;
+  removeSecret(change: PluginValueChange): Promise<boolean>;
+  secrets(of: Omit<PluginKey, 'key'>): Promise<readonly PluginValueInfo[]>;
+  /** How many secrets were encrypted with another key than this one. */
+  secretsOfOtherKeys(keyId: string): Promise<number>;
+  /** The tenant that global values are stored for. */
+  readonly globalOwner: string;
+}
+
 // ─── Store ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 export interface StoreOptions {
@@ -851,6 +931,7 @@ export interface Store {
   readonly keys: KeyStore;
   readonly agents: AgentStore;
   readonly plugins: PluginStore;
+  readonly pluginValues: PluginValueStore;
   /** Gate waterfall of a run. Throws not_found. */
   trace(tenantId: string, runId: string): Promise<RunTrace>;
   /** Tries to become leader for a name; undefined when another process is. */

@@ -1,2 +1,6 @@
 /** The migrations this build needs, in order. A database that lacks one is not ready for it. */
-export const MIGRATIONS: readonly string[] = ['20261130000000_init', '20261201000000_decisions_and_webhooks'];
+export const MIGRATIONS: readonly string[] = [
+  '20261130000000_init',
+  '20261201000000_decisions_and_webhooks',
+  '20261202000000_plugin_values',
+];

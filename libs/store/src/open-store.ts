@@ -11,6 +11,7 @@ import { ledgerStore } from './ledger.js';
 import { memoryStore } from './memory.js';
 import { messageStore, noticeStore } from './messages.js';
 import { MIGRATIONS } from './migration-names.js';
+import { pluginValueStore } from './plugin-values.js';
 import { pluginStore } from './plugins.js';
 import { runStore } from './runs.js';
 import { sessionStore } from './sessions.js';
@@ -38,6 +39,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     keys: keyStore(database),
     agents: agentStore(database),
     plugins: pluginStore(database),
+    pluginValues: pluginValueStore(database),
     trace: traceReader(database),
     lead: (name) => lead(database.directUrl, name),
     ready: () => assertMigrated(database).catch(explain),

@@ -8,6 +8,7 @@ import type {
   Left,
   RunStore,
   RunView,
+  RunWork,
   TakenLease,
 } from './contract.js';
 import type { Database } from './database.js';
@@ -96,6 +97,35 @@ export function runStore(database: Database): RunStore {
         [existing('run', runId), tenantId],
       );
       return view ?? raise(missing('run', runId));
+    },
+
+    async work({ tenantId, sessionId, runId }) {
+      if (!isId(sessionId) || (runId !== undefined && !isId(runId))) return undefined;
+      return one<RunWork>(
+        `SELECT jsonb_build_object('runId', r.id, 'config', r.config, 'principal', r.principal)
+           || CASE WHEN r.start IS NULL THEN '{}' ELSE jsonb_build_object('start', r.start) END AS result
+         FROM runs r WHERE r.session_id = $1 AND r.tenant_id = $2 AND ($3::uuid IS NULL OR r.id = $3)
+         ORDER BY r.position DESC LIMIT 1`,
+        [sessionId, tenantId, runId ?? null],
+      );
+    },
+
+    async addUsage({ tenantId, sessionId, runId, usage }) {
+      await database.rows(
+        `WITH counted AS (
+           UPDATE runs SET input_tokens = input_tokens + $4, output_tokens = output_tokens + $5
+           WHERE id = $3::uuid AND session_id = $2::uuid AND tenant_id = $1::uuid AND NOT codedock_is_terminal(status)
+           RETURNING 1)
+         UPDATE sessions SET input_tokens = input_tokens + $4, output_tokens = output_tokens + $5
+           WHERE id = $2::uuid AND tenant_id = $1::uuid AND NOT EXISTS (SELECT 1 FROM counted)`,
+        [
+          tenantId,
+          existing('session', sessionId),
+          runId === undefined ? null : existing('run', runId),
+          usage.inputTokens,
+          usage.outputTokens,
+        ],
+      );
     },
 
     async list({ tenantId, sessionId, status, limit, before }) {

@@ -78,6 +78,34 @@ export function sessionStore(database: Database): SessionStore {
       }
       return this.get(tenantId, sessionId);
     },
+
+    async tenantOf(sessionId) {
+      if (!isId(sessionId)) return undefined;
+      const row = await database.plain((prisma) =>
+        prisma.session.findUnique({ where: { id: sessionId }, select: { tenantId: true } }),
+      );
+      return row?.tenantId;
+    },
+
+    async activeTools(tenantId, sessionId) {
+      const [row] = await database.rows<{ names: string[] | null }>(
+        'SELECT active_tools AS names FROM sessions WHERE id = $1 AND tenant_id = $2',
+        [existing('session', sessionId), tenantId],
+      );
+      if (row === undefined) throw missing('session', sessionId);
+      return row.names ?? undefined;
+    },
+
+    async setActiveTools({ tenantId, sessionId, names, actor }) {
+      const rows = await database.rows(
+        `WITH changed AS (UPDATE sessions SET active_tools = $3::jsonb WHERE id = $1 AND tenant_id = $2 RETURNING 1)
+         INSERT INTO admin_audit (tenant_id, actor, action, target, detail)
+           SELECT $2::uuid, $4, 'session.active_tools_set', $1::text, jsonb_build_object('names', $3::jsonb) FROM changed
+           RETURNING 1`,
+        [existing('session', sessionId), tenantId, JSON.stringify(names), actor],
+      );
+      if (rows.length === 0) throw missing('session', sessionId);
+    },
   };
 }
 
@@ -89,6 +117,7 @@ function viewOf(row: SessionRow): Session {
     metadata: row.metadata as JsonObject,
     status: row.archivedAt === null ? 'open' : 'archived',
     lastSeq: Number(row.lastSeq),
+    usage: { inputTokens: Number(row.inputTokens), outputTokens: Number(row.outputTokens) },
     createdAt: row.createdAt.toISOString(),
     ...(row.archivedAt === null ? {} : { archivedAt: row.archivedAt.toISOString() }),
   };
