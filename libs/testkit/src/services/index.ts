@@ -3,6 +3,7 @@ export {
   describeWithRedis,
   requireRedis,
   startRedis,
+  startRunRedis,
   type TestRedis,
   type TestRedisDatabase,
 } from './redis.js';
