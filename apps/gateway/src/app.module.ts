@@ -16,7 +16,9 @@ import { PluginsController } from './plugins/plugins.controller.js';
 import { RunsController } from './runs/runs.controller.js';
 import { SessionsController } from './sessions/sessions.controller.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE } from './tokens.js';
+import { ToolCallsController } from './tool-calls/tool-calls.controller.js';
 import { ToolsController } from './tools/tools.controller.js';
+import { WEBHOOK_RULES, type WebhookRules, WebhooksController } from './webhooks/webhooks.controller.js';
 
 /** The parts the HTTP API is composed of. */
 export interface AppParts {
@@ -27,6 +29,7 @@ export interface AppParts {
   readonly agents: AgentProfiles;
   readonly routes: RouteTable;
   readonly drain: Drain;
+  readonly webhookRules: WebhookRules;
   readonly metricsHandler: Telemetry['metricsHandler'];
 }
 
@@ -42,6 +45,8 @@ export function appModule(parts: AppParts): DynamicModule {
       RunsController,
       EventsController,
       ApprovalsController,
+      ToolCallsController,
+      WebhooksController,
       AgentsController,
       ToolsController,
       PluginsController,
@@ -59,6 +64,7 @@ export function appModule(parts: AppParts): DynamicModule {
       { provide: AgentProfiles, useValue: parts.agents },
       { provide: RouteTable, useValue: parts.routes },
       { provide: Drain, useValue: parts.drain },
+      { provide: WEBHOOK_RULES, useValue: parts.webhookRules },
       { provide: METRICS_HANDLER, useValue: parts.metricsHandler },
     ],
   };

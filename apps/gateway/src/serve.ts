@@ -21,6 +21,7 @@ import { type InternalTls, readInternalTls } from './internal-tls.js';
 import { observedInput } from './telemetry/observed-input.js';
 import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
+import { startWebhookSender } from './webhooks/webhook-sender.js';
 
 /** How long an answer about a key is used again, and so how long a revoked key may still work, milliseconds. */
 const KEY_CACHE_MS = 5_000;
@@ -71,8 +72,16 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
   shutdown.register('session feeds', () => feeds.close());
   const url = await serveHttp(config, { ports, pluginHosts, feeds, store }, logger, telemetry, shutdown);
   if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs));
-  const reconciler = startReconciler(ports);
+  const reconciler = startReconciler(ports, { reminderShare: config.approvalReminderPercent / 100 });
   shutdown.register('reconciler', () => reconciler.stop());
+  const webhooks = startWebhookSender({
+    webhooks: store.webhooks,
+    leading: () => reconciler.leading,
+    clock,
+    logger,
+    allowPrivate: config.webhookAllowPrivate,
+  });
+  shutdown.register('webhooks', () => webhooks.stop());
   logger.info({ url }, 'gateway listens');
   return { url };
 }
@@ -198,6 +207,7 @@ async function serveHttp(
       pluginHosts,
       streams,
       drain,
+      webhookRules: { allowPrivate: config.webhookAllowPrivate },
       routes: new RouteTable(),
       agents: new AgentProfiles(store.agents, clock.now),
       idempotent: new IdempotentRequests(store.idempotency, {

@@ -1,8 +1,9 @@
-import { decideApproval as decide } from '@codedock/runs';
+import { decideApproval as decide, sealedDecisions } from '@codedock/runs';
 import { Body, Controller, Inject, Param, Query } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
+import { notFound } from '../http/validation.js';
 import { noticingBus } from '../runs/plugin-notices.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
 import {
@@ -13,6 +14,7 @@ import {
   type ListApprovals,
   listApprovals,
 } from './approval.schema.js';
+import { decisionJudge } from './decision-judge.js';
 import { decisionsOf } from './decisions.js';
 
 const TAG = 'Approvals';
@@ -58,18 +60,19 @@ export class ApprovalsController {
     scopes: ['approvals'],
     body: decideApproval,
     answers: { 200: { description: 'The approval with its decisions so far.', schema: approval } },
-    problems: ['approval_decided', 'not_supported', 'run_ended'],
+    problems: ['approval_decided', 'conflict', 'run_ended'],
   })
   async decide(
     @By() { tenantId, keyId, keyName }: Caller,
     @Param('approvalId') approvalId: string,
     @Body() body: DecideApproval,
   ) {
-    const decisions = decisionsOf(body);
-    const { runId } = await this.store.approvals.get(tenantId, approvalId);
-    const { agent, mode, metadata } = await this.store.runs.get(tenantId, runId);
-    const principal = { tenant: tenantId, key: keyName, agent, metadata, ...defined({ mode }) };
-    const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, principal) };
+    const asked = decisionsOf(body);
+    const found = await this.store.approvals.get(tenantId, approvalId);
+    const run = await this.store.runs.ending(found.runId);
+    if (run === undefined) throw notFound('approval');
+    const decisions = sealedDecisions(found, asked, decisionJudge(this.hosts, run.principal));
+    const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, run.principal) };
     return decide(ports, { tenantId, approvalId, actor: { id: keyId, name: keyName }, decisions });
   }
 }

@@ -59,6 +59,7 @@ function filled(path: string, ids: { session?: string; run?: string; approval?: 
     .replace('{sessionId}', ids.session ?? sessionId)
     .replace('{runId}', ids.run ?? runId)
     .replace('{approvalId}', ids.approval ?? NOBODY)
+    .replace(/\{(callId|webhookId)\}/, NOBODY)
     .replace('{name}', 'default');
 }
 
@@ -119,6 +120,7 @@ describe('every route × key', () => {
     const bodies: Record<string, unknown> = {
       '/v1/sessions/{sessionId}/runs': { content: 'x' },
       '/v1/approvals/{approvalId}/decisions': { decisions: [{ callId: NOBODY, decision: 'approve' }] },
+      '/v1/tool-calls/{callId}/resolve': { outcome: 'did_not' },
     };
     const before = await countRows();
     for (const { method, path } of await routes()) {
@@ -264,14 +266,15 @@ describe('every route × bad input', () => {
   });
 
   it.each([
-    [{ callId: NOBODY, decision: 'approve', scope: 'session' }, '/decisions/0/scope'],
-    [{ callId: NOBODY, decision: 'approve', arguments: {} }, '/decisions/0/arguments'],
-  ])('an approval with %j is not supported', async (decision, at) => {
+    [{ callId: NOBODY, decision: 'deny', scope: 'session' }, '/decisions/0/scope'],
+    [{ callId: NOBODY, decision: 'deny', arguments: {} }, '/decisions/0/arguments'],
+    [{ callId: NOBODY, decision: 'approve', reason: 'why not' }, '/decisions/0/reason'],
+  ])('a decision %j says what does not go together', async (decision, at) => {
     const answer = await gateway.send('POST', filled('/v1/approvals/{approvalId}/decisions'), {
       key: own.key,
       body: { decisions: [decision] },
     });
-    expectProblem(answer, 422, 'not_supported');
+    expectProblem(answer, 422, 'invalid_request');
     expect(answer.body.errors[0].path).toBe(at);
   });
 
@@ -298,8 +301,7 @@ describe('every route × bad input', () => {
       expectProblem(await gateway.send('GET', path, { key: own.key }), 404, 'not_found');
     }
     for (const { method, path } of await routes()) {
-      const wrong = method === 'GET' ? 'DELETE' : 'PUT';
-      const answer = await gateway.send(wrong, filled(path), { key: own.key });
+      const answer = await gateway.send('PATCH', filled(path), { key: own.key });
       expectProblem(answer, 405, 'method_not_allowed');
       expect(answer.headers.get('allow')).toContain(method);
     }

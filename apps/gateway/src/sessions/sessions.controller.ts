@@ -1,5 +1,6 @@
 import { Body, Controller, Inject, Param, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { grantList } from '../approvals/approval.schema.js';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
@@ -86,7 +87,7 @@ export class SessionsController {
   }
 
   @Endpoint('POST', ':sessionId/archive', {
-    summary: 'Archive a session: it takes no further input; again is harmless',
+    summary: 'Archive a session: it takes no further input and its grants are revoked; again is harmless',
     tag: TAG,
     scopes: ['runs'],
     answers: { 200: { description: 'The archived session.', schema: session } },
@@ -94,6 +95,17 @@ export class SessionsController {
   })
   archive(@By() caller: Caller, @Param('sessionId') sessionId: string) {
     return this.store.sessions.archive(caller.tenantId, sessionId);
+  }
+
+  @Endpoint('GET', ':sessionId/grants', {
+    summary: 'List approvals that reach beyond their call, oldest first',
+    tag: TAG,
+    scopes: ['approvals', 'runs'],
+    answers: { 200: { description: 'All grants of the session.', schema: grantList } },
+  })
+  async grants(@By() { tenantId }: Caller, @Param('sessionId') sessionId: string) {
+    await this.store.sessions.get(tenantId, sessionId);
+    return { items: await this.store.approvals.grants(tenantId, sessionId) };
   }
 
   @Endpoint('GET', ':sessionId/messages', {

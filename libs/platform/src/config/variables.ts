@@ -226,6 +226,16 @@ export const VARIABLES = Object.freeze({
     apps: DATABASE_APPS,
     doc: 'How long an approval may stay undecided before it expires.',
   }),
+  approvalReminderPercent: withDefault(integer({ min: 0, max: 99 }), '50', {
+    name: 'APPROVAL_REMINDER_PERCENT',
+    apps: ['gateway'],
+    doc: 'Part of its life after which people are reminded of an open approval, once. 0: never.',
+  }),
+  webhookAllowPrivate: withDefault(flag(), 'false', {
+    name: 'CODEDOCK_WEBHOOK_ALLOW_PRIVATE',
+    apps: ['gateway'],
+    doc: 'Whether webhooks may go to private and loopback addresses, and to loopback ones without TLS.',
+  }),
   profilesFile: optional(text('file'), {
     name: 'CODEDOCK_PROFILES_FILE',
     apps: DATABASE_APPS,
