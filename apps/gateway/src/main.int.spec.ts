@@ -58,12 +58,12 @@ describe('a start', () => {
 });
 
 describe('a running gateway', () => {
-  let helper: TestGateway;
+  let other: TestGateway;
   let gateway: TestProcess;
   let url: string;
 
   beforeAll(async () => {
-    helper = await startTestGateway(database.url);
+    other = await startTestGateway(database.url);
     const port = await freePort();
     url = `http://127.0.0.1:${port}`;
     gateway = await startProcess({
@@ -79,7 +79,7 @@ describe('a running gateway', () => {
   });
   afterAll(async () => {
     await gateway.kill();
-    await helper.stop();
+    await other.stop();
   });
 
   it('serves metrics, and CORS to the configured origins alone', async () => {
@@ -96,8 +96,8 @@ describe('a running gateway', () => {
   });
 
   it('on SIGTERM ends streams in good order and exits 0 within a second', async () => {
-    const tenant = await helper.tenant('main');
-    const session = (await helper.send('POST', '/v1/sessions', { key: tenant.key, body: {} })).body.id;
+    const tenant = await other.tenant('main');
+    const session = (await other.send('POST', '/v1/sessions', { key: tenant.key, body: {} })).body.id;
     const headers = { authorization: `Bearer ${tenant.key}`, origin: 'https://a.example' };
     const stream = await openEventStream(`${url}/v1/sessions/${session}/events`, { headers });
     expect(stream.headers['access-control-allow-origin']).toBe('https://a.example');

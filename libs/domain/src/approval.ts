@@ -1,12 +1,14 @@
 import type { JsonValue } from './json.js';
 import type { AskReason } from './tool-call.js';
 
+/** How far an approval may reach. */
 export const APPROVAL_SCOPES = ['once', 'run', 'session'] as const;
 /**
  * How far an approval reaches: this call alone, or – for the tool's own requirement, never for a hook's ask – further
  * calls of the same tool in the run or the session.
  */
 export type ApprovalScope = (typeof APPROVAL_SCOPES)[number];
+/** `void`: the run ended, or its arguments changed, before the decision counted. */
 export type ApprovalStatus = 'open' | 'decided' | 'expired' | 'void';
 
 /** One call of an approval, as the approver sees it and as it is sealed. */

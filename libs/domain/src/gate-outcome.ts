@@ -17,6 +17,7 @@ export const HOOK_OUTCOMES = [
   'not asked',
   'not matched',
 ] as const;
+/** What the audit says of one question to one hook. */
 export type HookOutcome = (typeof HOOK_OUTCOMES)[number];
 
 /** "Could not ask", told apart by cause; never the same as a refusal. */

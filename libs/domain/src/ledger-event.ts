@@ -103,6 +103,7 @@ export interface LedgerPayloads {
   'extension.event': { readonly extension: string; readonly name: string; readonly payload: JsonValue };
 }
 
+/** Name of a ledger event: what happened, in the past tense. */
 export type LedgerEventType = keyof LedgerPayloads;
 
 /** A fact before it is stored. */
@@ -129,6 +130,7 @@ export type LedgerEvent = NewLedgerEvent & {
   readonly occurredAt: string;
 };
 
+/** Every ledger event type. */
 export const LEDGER_EVENT_TYPES = [
   'run.created',
   'run.started',

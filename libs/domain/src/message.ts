@@ -1,5 +1,6 @@
 import type { JsonValue } from './json.js';
 
+/** Whose words a message holds. */
 export type MessageRole = 'user' | 'assistant' | 'tool' | 'system' | 'developer';
 
 /** A tool call as the model proposed it, or as a gate rewrote it. */
@@ -12,6 +13,7 @@ export interface MessageToolCall {
   readonly providerCallId?: string;
 }
 
+/** Text, or the output of the tool call it answers. */
 export type MessageContent = { readonly text: string } | { readonly callId: string; readonly output: JsonValue };
 
 /** One message of a session, or a hidden one of a run. */

@@ -12,6 +12,7 @@ export interface Principal {
   readonly metadata: JsonObject;
 }
 
+/** Every scope of API keys. */
 export const SCOPES = ['runs', 'approvals', 'admin'] as const;
 /** What an API key may do: use sessions and runs, decide approvals, administer. */
 export type Scope = (typeof SCOPES)[number];

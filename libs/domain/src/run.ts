@@ -10,8 +10,10 @@ export const RUN_STATUSES = [
   'timed_out',
   'blocked',
 ] as const;
+/** State of a run. */
 export type RunStatus = (typeof RUN_STATUSES)[number];
 
+/** The states a run ends in. */
 export type TerminalStatus = 'completed' | 'failed' | 'cancelled' | 'timed_out' | 'blocked';
 
 /** Why a run ended, by the state it ended in. */
@@ -22,6 +24,7 @@ export const STOP_REASONS = {
   timed_out: ['timeout'],
   blocked: ['blocked_by_hook', 'aborted_by_hook', 'gate_timeout', 'gate_unavailable'],
 } as const satisfies Record<TerminalStatus, readonly string[]>;
+/** Why a run ended. */
 export type StopReason = (typeof STOP_REASONS)[TerminalStatus][number];
 
 const NEXT: Record<RunStatus, readonly RunStatus[]> = {

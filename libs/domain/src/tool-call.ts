@@ -3,6 +3,7 @@ import type { JsonObject, JsonValue } from './json.js';
 /** What executing a tool twice means. `effectful` (the default) is never repeated. */
 export type EffectClass = 'pure' | 'idempotent' | 'effectful';
 
+/** States of a tool call. */
 export const TOOL_CALL_STATES = [
   'proposed',
   'failed',
@@ -16,6 +17,7 @@ export const TOOL_CALL_STATES = [
   'unknown',
   'cancelled',
 ] as const;
+/** State of a tool call. `unknown`: it was started and no outcome came back. */
 export type ToolCallState = (typeof TOOL_CALL_STATES)[number];
 
 const NEXT: Record<ToolCallState, readonly ToolCallState[]> = {

@@ -4,6 +4,7 @@ export interface Usage {
   readonly outputTokens: number;
 }
 
+/** No tokens. */
 export const NO_USAGE: Usage = { inputTokens: 0, outputTokens: 0 };
 
 /** Sum of two usages. */

@@ -10,4 +10,5 @@ export const WEBHOOK_EVENTS = [
   'run.timed_out',
   'run.blocked',
 ] as const satisfies readonly LedgerEventType[];
+/** A ledger event type that webhooks may ask for. */
 export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];

@@ -12,6 +12,7 @@ import { within } from './within.js';
  */
 export type RingHandler = (runId: string, trace: TraceContext, signal: AbortSignal) => Promise<void>;
 
+/** How rings are answered; `report` hears of trouble that the worker gets over by itself. */
 export interface DoorbellWorkerOptions {
   /** Rings answered at the same time. */
   readonly concurrency: number;

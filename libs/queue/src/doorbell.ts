@@ -9,6 +9,7 @@ import { within } from './within.js';
 const LOWEST_PRIORITY = 2_097_151;
 const RING_TIMEOUT_MS = 1_000;
 
+/** `report` hears of trouble that the connection gets over by itself. */
 export interface DoorbellOptions {
   readonly report?: QueueReporter;
 }

@@ -101,6 +101,7 @@ export const ERROR_CODES = {
   invariant_broken: 500,
 } as const;
 
+/** A code of the closed set. */
 export type ErrorCode = keyof typeof ERROR_CODES;
 
 /** True for a code of the closed set. */

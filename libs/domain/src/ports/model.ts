@@ -50,6 +50,7 @@ export interface ProposedCall {
   readonly rawArguments: string;
 }
 
+/** What a model call yields while it runs; `delta` texts in order make the reply. */
 export type ModelChunk =
   | { readonly kind: 'delta'; readonly text: string }
   /** The provider attempt failed and is made anew: the deltas so far count no more. */

@@ -193,13 +193,13 @@ describe('questions', () => {
     const served = await serve({
       ...base,
       onAgentInput: () => {
-        throw new Error('keine Verbindung – ü');
+        throw new Error('no connection – ü');
       },
     });
     await served.bootstrap();
     await expect(served.ask('agent/input', { content: 'a' })).rejects.toMatchObject({
       code: status.UNKNOWN,
-      details: 'keine Verbindung – ü',
+      details: 'no connection – ü',
     });
   });
 

@@ -4,6 +4,7 @@ import type { QueueReporter } from '../queue-reporter.js';
 import { openPostgresBus } from './postgres-bus.js';
 import { openRedisBus } from './redis-bus.js';
 
+/** Where the bus runs; `report` hears of trouble that it gets over by itself. */
 export interface LiveBusOptions {
   /** Decides the backend: Redis pub/sub for redis://, LISTEN/NOTIFY for postgres://. */
   readonly queueUrl: string;
