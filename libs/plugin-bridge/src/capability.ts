@@ -7,6 +7,9 @@ export interface Capability {
   readonly session: string;
   /** Absent at `beforeInput`, where no run exists. */
   readonly run?: string;
+  /** The profile asked for, where no run says it yet. */
+  readonly agent?: string;
+  readonly mode?: string;
   /** Gate name, ledger event name, or id of the tool call. */
   readonly subject: string;
   /** Milliseconds since the epoch; not valid from then on. */
@@ -90,8 +93,14 @@ function readCapability(body: string): Capability | undefined {
     return undefined;
   }
   if (!isJsonObject(value)) return undefined;
-  const { tenant, session, run, subject, expiresAt } = value;
+  const { tenant, session, run, agent, mode, subject, expiresAt } = value;
   if (typeof tenant !== 'string' || typeof session !== 'string' || typeof subject !== 'string') return undefined;
-  if (typeof expiresAt !== 'number' || (run !== undefined && typeof run !== 'string')) return undefined;
-  return { tenant, session, ...(run === undefined ? {} : { run }), subject, expiresAt };
+  if (typeof expiresAt !== 'number') return undefined;
+  const optional = { run, agent, mode };
+  for (const text of Object.values(optional)) if (text !== undefined && typeof text !== 'string') return undefined;
+  return { tenant, session, ...(present(optional) as Pick<Capability, 'run' | 'agent' | 'mode'>), subject, expiresAt };
+}
+
+function present(fields: Readonly<Record<string, unknown>>): object {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }

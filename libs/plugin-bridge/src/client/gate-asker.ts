@@ -121,13 +121,15 @@ export class GateAsker {
   }
 
   /** Signed authority for call-backs from this site, for `ms` milliseconds; empty without a key. */
-  capabilityBytes(call: Pick<GateCall, 'site'>, subject: string, ms: number): Buffer {
+  capabilityBytes(call: Pick<GateCall, 'site' | 'principal'>, subject: string, ms: number): Buffer {
     if (this.sign === undefined) return NO_BYTES;
     const { tenantId, sessionId, runId } = call.site;
+    const { agent, mode } = call.principal;
     return this.sign({
       tenant: tenantId,
       session: sessionId,
-      ...(runId === undefined ? {} : { run: runId }),
+      // A run has its profile frozen in it; before there is one, the request says which.
+      ...(runId === undefined ? { agent, ...(mode === undefined ? {} : { mode }) } : { run: runId }),
       subject,
       expiresAt: this.clock.now() + ms + CLOCK_SKEW_MS,
     });

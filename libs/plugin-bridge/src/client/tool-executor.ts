@@ -70,7 +70,7 @@ export class ToolExecutor {
         idempotencyKey: invocation.idempotencyKey,
         attempt: invocation.n,
         principal: this.asker.principalBytes(invocation.principal),
-        capability: this.asker.capabilityBytes({ site }, callId, tool.timeoutMs),
+        capability: this.asker.capabilityBytes({ site, principal: invocation.principal }, callId, tool.timeoutMs),
       },
       timeoutMs: tool.timeoutMs,
       minChainEpoch: this.replicas.epoch,
