@@ -4,6 +4,7 @@ import { config } from './config.js';
 import { keysCommand } from './keys/command.js';
 import { pluginsCommand } from './plugins.js';
 import { runsCommand } from './runs.js';
+import { toolCallsCommand } from './tool-calls.js';
 
 /** The `codedock` command with all its subcommands. */
 export function program(): Command {
@@ -20,6 +21,7 @@ export function program(): Command {
   command.addCommand(keysCommand());
   command.addCommand(runsCommand());
   command.addCommand(approvalsCommand());
+  command.addCommand(toolCallsCommand());
   command.addCommand(pluginsCommand());
   // Subcommands do not inherit it: without this a wrong option would end the process inside Commander.
   for (const group of command.commands) {
