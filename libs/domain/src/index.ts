@@ -8,6 +8,7 @@ export * from './ids.js';
 export * from './json.js';
 export * from './ledger-event.js';
 export * from './message.js';
+export * from './offered-tools.js';
 export * from './ports/clock.js';
 export * from './ports/doorbell.js';
 export * from './ports/gate-call.js';

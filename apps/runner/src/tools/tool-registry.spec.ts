@@ -90,6 +90,20 @@ describe('the visible set', () => {
   });
 });
 
+describe('the active set', () => {
+  it('holds what was set last before each model call', async () => {
+    const plugins: PluginTools = { ...NO_PLUGIN_TOOLS, list: () => [definition('deploy'), definition('search')] };
+    let active: string[] | undefined;
+    const tools = registry().forRun(config(), plugins, async () => active);
+    const names = async () => (await tools.visible()).map(({ name }) => name);
+    expect(await names()).toEqual(['ping', 'deploy', 'search']);
+    active = ['search'];
+    expect(await names()).toEqual(['ping', 'search']);
+    active = [];
+    expect(await names()).toEqual(['ping']);
+  });
+});
+
 describe('validation', () => {
   const problem = (parameters: ToolDefinition['parameters'], args: JsonValue) =>
     registry().forRun(config(), NO_PLUGIN_TOOLS).validate(definition('x', parameters), args);

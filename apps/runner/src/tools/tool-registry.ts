@@ -3,6 +3,7 @@ import {
   type Digest,
   digestOf,
   isJsonObject,
+  offeredTools,
   type RunConfig,
   type ToolDefinition,
   type ToolExecution,
@@ -25,8 +26,11 @@ export interface LocalTool {
 
 /** The tools of this process, and how to make a run's registry from them. */
 export interface ToolRegistry {
-  /** The tools of one run: what its profile names of the local ones, and what plugins offer it now. */
-  forRun(config: RunConfig, plugins: PluginTools): Tools;
+  /**
+   * The tools of one run: what its profile names of the local ones, and what plugins offer it now, as far as active.
+   * `activeTools` reads the names set for its session; without it all are.
+   */
+  forRun(config: RunConfig, plugins: PluginTools, activeTools?: () => Promise<readonly string[] | undefined>): Tools;
 }
 
 /** Opens the registry with the built-in tools and the given further ones of this process. */
@@ -46,15 +50,18 @@ export function openToolRegistry(options: {
   const arguments_ = new ArgumentCheck();
 
   return {
-    forRun(config, plugins) {
-      const denied = new Set(config.deniedTools);
+    forRun(config, plugins, activeTools) {
       // A plugin never takes the name of a tool of this process.
-      const offered = () => plugins.list().filter(({ name }) => !local.has(name));
-      const lookup = (name: string) => local.get(name)?.definition ?? offered().find((tool) => tool.name === name);
+      const ofPlugin = (name: string) => plugins.list().find((tool) => tool.name === name);
+      const lookup = (name: string) => local.get(name)?.definition ?? ofPlugin(name);
       return {
         async visible() {
-          const named = [...new Set(config.tools)].flatMap((name) => local.get(name)?.definition ?? []);
-          return [...named, ...offered()].filter(({ name }) => !denied.has(name));
+          return offeredTools({
+            config,
+            own: (name) => local.get(name)?.definition,
+            active: await activeTools?.(),
+            plugins: plugins.list(),
+          });
         },
         lookup,
         validate: (tool, args) => arguments_.problem(tool, args),
