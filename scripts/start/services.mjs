@@ -75,7 +75,7 @@ export function startServices({ folder, database, secrets, plugins }) {
 
   return {
     anyEnded,
-    async ready() {
+    async ready(signal) {
       const { url, runnerHealth } = await started;
       const deadline = performance.now() + READY_MS;
       const failed = anyEnded.then(({ name, status }) => {
@@ -84,6 +84,7 @@ export function startServices({ folder, database, secrets, plugins }) {
       failed.catch(() => {});
       for (const address of [`${url}/readyz`, `${runnerHealth}/readyz`]) {
         while (!(await Promise.race([answers(address), failed]))) {
+          signal.throwIfAborted();
           if (performance.now() > deadline) throw new Error(`${address} was not ready within ${READY_MS / 1000} s.`);
           await delay(50);
         }
@@ -128,12 +129,21 @@ function freePort(wanted) {
   });
 }
 
-// Services log JSON lines for machines; a person at a terminal reads level and message.
+const SAID_OTHERWISE = new Set(['level', 'time', 'app', 'msg', 'err', 'context', 'pid', 'hostname']);
+const LONGEST_FIELD = 120;
+
+// Services log JSON lines for machines; a person at a terminal reads level, message and what it is about.
 function readable(line) {
   if (!line.startsWith('{')) return line;
   try {
-    const { level, msg, err } = JSON.parse(line);
-    return [typeof level === 'string' ? level : '', msg ?? line, err?.message].filter(Boolean).join('  ');
+    const { level, msg, err, ...rest } = JSON.parse(line);
+    const fields = Object.entries(rest)
+      .filter(([name, value]) => !SAID_OTHERWISE.has(name) && ['string', 'number', 'boolean'].includes(typeof value))
+      .map(([name, value]) => `${name}=${value}`)
+      .filter((field) => field.length <= LONGEST_FIELD);
+    return [typeof level === 'string' ? level : '', msg ?? line, err?.message, fields.join(' ')]
+      .filter(Boolean)
+      .join('  ');
   } catch {
     return line;
   }

@@ -16,23 +16,27 @@ import { openingLines } from './welcome.mjs';
  */
 export async function start({ once, demonstration }) {
   const folder = resolve(root, process.env.CODEDOCK_DATA_DIR || '.codedock');
-  await mkdir(folder, { recursive: true, mode: 0o700 });
+  await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error) => {
+    throw new Error(`CODEDOCK_DATA_DIR is "${folder}", which cannot be a folder (${error.code}). Name another one.`);
+  });
   const stops = [];
   const stopAll = async () => {
     for (const stop of stops.splice(0).reverse()) await stop();
   };
+  const interruption = new AbortController();
+  const { signal } = interruption;
   const interrupted = new Promise((resolve) => {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(signal, () => resolve('interrupted'));
-    npmGone().then(() => resolve('interrupted'));
+    signal.addEventListener('abort', () => resolve('interrupted'));
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.once(name, () => interruption.abort(new Interrupted()));
+    npmGone().then(() => interruption.abort(new Interrupted()));
   });
-  // A start that is interrupted half-way stops what it has started.
   const aborted = interrupted.then(() => {
-    throw new Interrupted();
+    throw signal.reason;
   });
   aborted.catch(() => {});
 
   try {
-    const running = await Promise.race([bringUp(folder, stops, demonstration), aborted]);
+    const running = await bringUp(folder, stops, demonstration, signal);
     let complete = true;
     if (demonstration) complete = (await Promise.race([demonstrate(running), aborted])) ?? !once;
     if (once) return complete ? 0 : 1;
@@ -54,16 +58,19 @@ export async function start({ once, demonstration }) {
 
 class Interrupted extends Error {}
 
-async function bringUp(folder, stops, demonstration) {
+// Interrupted half-way it goes no further; what it has started by then is in `stops`.
+async function bringUp(folder, stops, demonstration, signal) {
   const startedAt = performance.now();
   const database = await startDatabase(folder);
   stops.push(database.stop);
+  signal.throwIfAborted();
   const secrets = await installationSecrets(folder);
   const key = await firstKey(folder, database.url);
   const plugins = await pluginRoot(folder, { demonstration });
+  signal.throwIfAborted();
   const services = startServices({ folder, database, secrets, plugins });
   stops.push(services.stop);
-  const { url } = await services.ready();
+  const { url } = await services.ready(signal);
   // For the `codedock` command, beside the key.
   await writeFile(join(folder, 'url'), `${url}\n`);
   say(`ready in ${((performance.now() - startedAt) / 1000).toFixed(1)} s`);
