@@ -9,6 +9,9 @@ const { tmpdir } = require('node:os');
 const { join } = require('node:path');
 
 const { env } = process;
+const AsyncFunction = (async () => {}).constructor;
+/** Runs a function's body, for what no other behaviour covers. */
+const run = (body) => new AsyncFunction('require', body)(require);
 const config = JSON.parse(env.CODEDOCK_PLUGIN_CONFIG || '{}');
 const load = createRequire(`${config.root}/package.json`);
 const grpc = load('@grpc/grpc-js');
@@ -76,6 +79,7 @@ async function main() {
     if (answer.sleepMs) await new Promise((resolve) => setTimeout(resolve, answer.sleepMs));
     if (answer.exit !== undefined) process.exit(answer.exit);
     if (answer.throws) throw new Error(answer.throws);
+    if (answer.run) return { ...envelope, reason: String(await run(answer.run)) };
     let payload = envelope.payload;
     if (answer.append) {
       const value = JSON.parse(payload);
@@ -139,15 +143,16 @@ async function main() {
         (error) => callback({ code: grpc.status.UNKNOWN, details: error.message }),
       );
     },
-    executeMethod: (call, callback) => {
+    executeMethod: async (call, callback) => {
       const behaviour = config.execute ?? {};
       noteCancel(call, behaviour);
       if (behaviour.hang) return;
       if (behaviour.exit !== undefined) process.exit(behaviour.exit);
+      if (behaviour.sleepMs) await new Promise((resolve) => setTimeout(resolve, behaviour.sleepMs));
       callback(null, {
         success: true,
         output: Buffer.from(
-          JSON.stringify({ name: call.request.name, arguments: JSON.parse(call.request.arguments || '{}') }),
+          JSON.stringify({ name: call.request.name, arguments: JSON.parse(String(call.request.arguments) || '{}') }),
         ),
         error: '',
       });

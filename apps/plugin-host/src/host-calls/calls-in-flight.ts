@@ -9,6 +9,8 @@ export interface OpenCall {
   readonly emitDepth: number;
   /** When the host stops waiting for it, milliseconds since the epoch. */
   readonly endsAt: number;
+  /** Who the call is for, as it travels. */
+  readonly principal?: Buffer;
 }
 
 /** The open calls of one plugin process. */

@@ -17,6 +17,8 @@ const directions: ReadonlySet<string> = new Set([
   'tools/skipped',
 ]);
 
+const noBytes = Buffer.alloc(0);
+
 /** Hands an event to the subscribers of its name, but to one plugin. */
 export type Deliver = (event: plugin.Envelope, except: string, emitDepth: number) => void;
 
@@ -31,8 +33,11 @@ export class Emitter {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** Delivers, or refuses. @throws AppError saying why. */
-  emit(event: plugin.Envelope, depth: number): void {
+  /**
+   * Delivers, or refuses. `principal` is that of the call the event is about: who is not to see it, does not.
+   * @throws AppError saying why.
+   */
+  emit(event: plugin.Envelope, depth: number, principal: Buffer = noBytes): void {
     const { type } = event;
     if (type === '' || type.length > maxNameCharacters) {
       throw new AppError('invalid_request', `Emit: the type must have 1 to ${maxNameCharacters} characters`);
@@ -54,10 +59,6 @@ export class Emitter {
     }
     if (++this.inWindow > eventsPerSecond)
       throw new AppError('rate_limited', `Emit: more than ${eventsPerSecond} events a second; emit less often`);
-    this.deliver(
-      { ...event, capability: Buffer.alloc(0), principal: Buffer.alloc(0), context: Buffer.alloc(0) },
-      this.plugin,
-      depth,
-    );
+    this.deliver({ ...event, capability: noBytes, principal, context: noBytes }, this.plugin, depth);
   }
 }

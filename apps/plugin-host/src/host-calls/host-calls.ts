@@ -106,7 +106,8 @@ export function hostCalls(context: HostCallsContext): HostCalls {
   return {
     emit: recorded('Emit', (event) => {
       effective('Emit');
-      context.emitter.emit(event, calls.emitDepth());
+      const about = calls.authorityFor(event.sessionId, event.runId);
+      context.emitter.emit(event, calls.emitDepth(), about?.principal);
       return {};
     }),
     registerMethod: recorded('RegisterMethod', (method) => {

@@ -106,6 +106,12 @@ describe('a plugin that cannot be used says why', () => {
       {},
       /"ajar"; use "open" or "closed"/,
     ],
+    [
+      'loosens a veto port',
+      { manifest: { portFailurePolicy: { 'agent/input': 'open' } } },
+      {},
+      /port_failure_policy of agent\/input is "open", which would loosen a veto port/,
+    ],
   ])('%s', async (_, config, settings, message) => {
     root.addFixture('p', config, settings);
     expect(await reasonOf('4s')).toMatch(message);

@@ -1,5 +1,6 @@
 import { AppError, LEDGER_EVENT_TYPES } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
+import { portSpec } from '@codedock/plugin-bridge';
 import { isPort, type plugin } from '@codedock/proto';
 
 const protocolMajor = 1;
@@ -27,6 +28,11 @@ export function checkedManifest(manifest: plugin.Manifest, log: Logger): plugin.
     if (!isPort(port)) throw new AppError('plugin_refused', `its port_failure_policy names the unknown port "${port}"`);
     if (policy !== 'open' && policy !== 'closed')
       throw new AppError('plugin_refused', `its port_failure_policy of ${port} is "${policy}"; use "open" or "closed"`);
+    if (policy === 'open' && portSpec(port).failureDefault === 'closed')
+      throw new AppError(
+        'plugin_refused',
+        `its port_failure_policy of ${port} is "open", which would loosen a veto port; a plugin can only tighten`,
+      );
   }
   return {
     ...manifest,

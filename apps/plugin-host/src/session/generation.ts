@@ -152,8 +152,8 @@ export class Generation {
     timeoutMs: number,
     { emitDepth = 0, signal }: { readonly emitDepth?: number; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallResult<plugin.Envelope>> {
-    const { sessionId, runId, capability } = envelope;
-    const open = { sessionId, runId, capability, emitDepth, endsAt: Date.now() + timeoutMs };
+    const { sessionId, runId, capability, principal } = envelope;
+    const open = { sessionId, runId, capability, principal, emitDepth, endsAt: Date.now() + timeoutMs };
     const link = this.requireLink();
     if (!link.answersEvents && !isPort(envelope.type)) {
       this.calls.tell(open);
@@ -175,6 +175,7 @@ export class Generation {
         sessionId: input.sessionId,
         runId: input.runId,
         capability: input.capability,
+        principal: input.principal,
         emitDepth: 0,
         endsAt: Date.now() + timeoutMs,
       },
