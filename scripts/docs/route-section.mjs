@@ -8,7 +8,6 @@ const METHODS = ['GET', 'POST', 'PUT', 'DELETE', 'PATCH'];
 /** Every declared route of the built gateway, by the metadata that guards and validates it. */
 export function routeSection(gateway, require) {
   const dist = join(gateway, 'dist');
-  require(require.resolve('reflect-metadata', { paths: [gateway] }));
   const controllers = readdirSync(dist, { recursive: true })
     .filter((file) => file.endsWith('.controller.js') && !file.startsWith('host-api'))
     .sort()
