@@ -1,16 +1,32 @@
 import { cp, mkdir, readdir, rm, stat } from 'node:fs/promises';
+import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { root } from '../workspace/root.mjs';
 
 const RUNTIME_FILES = (name) => [name, 'plugin.json'];
 
 /**
- * The root that the plugin-host loads: the one the user named, else a folder with what `plugin/` ships and, for the
- * demonstration, the policy it shows. Copies hold the executable and its plugin.json, not the author's sources.
+ * The roots that the plugin-host loads, as its variable wants them: those the user named (else what is shipped), then
+ * `~/.codedock/plugins` and `.codedock/plugins` of the folder the command was given in, where they exist. A plugin of a
+ * later root replaces one with the same name.
  */
-export async function pluginRoot(folder, { demonstration }) {
-  const named = process.env.CODEDOCK_PLUGIN_DIR ?? process.env.PLUGIN_DIR;
-  if (named) return resolve(named);
+export async function pluginRoots(folder, { demonstration }) {
+  const named = (process.env.CODEDOCK_PLUGIN_DIR ?? process.env.PLUGIN_DIR ?? '').split(':').filter(Boolean);
+  const first = named.length > 0 ? named.map((root) => resolve(root)) : [await shippedRoot(folder, { demonstration })];
+  const own = [homedir(), process.env.INIT_CWD ?? process.cwd()].map((base) => join(base, '.codedock', 'plugins'));
+  const roots = [...first];
+  for (const root of own) {
+    const found = await stat(root).catch(() => undefined);
+    if (found?.isDirectory() && !roots.includes(root)) roots.push(root);
+  }
+  return roots.join(':');
+}
+
+/**
+ * A folder with what `plugin/` ships and, for the demonstration, the policy it shows. Copies hold the executable and its
+ * plugin.json, not the author's sources.
+ */
+async function shippedRoot(folder, { demonstration }) {
   const target = join(folder, 'plugin-root');
   await rm(target, { recursive: true, force: true });
   await mkdir(target, { mode: 0o755 });

@@ -6,7 +6,7 @@ import { demonstrate } from './demonstration.mjs';
 import { firstKey, installationSecrets } from './installation.mjs';
 import { say } from './output.mjs';
 import { npmGone } from './parent.mjs';
-import { pluginRoot } from './plugin-root.mjs';
+import { pluginRoots } from './plugin-root.mjs';
 import { startServices } from './services.mjs';
 import { openingLines } from './welcome.mjs';
 
@@ -66,7 +66,7 @@ async function bringUp(folder, stops, demonstration, signal) {
   signal.throwIfAborted();
   const secrets = await installationSecrets(folder);
   const key = await firstKey(folder, database.url);
-  const plugins = await pluginRoot(folder, { demonstration });
+  const plugins = await pluginRoots(folder, { demonstration });
   signal.throwIfAborted();
   const services = startServices({ folder, database, secrets, plugins });
   stops.push(services.stop);
