@@ -112,17 +112,7 @@ export class GrpcLink implements PluginLink {
         (error, manifest) => {
           clearTimeout(timer);
           if (error === null) resolve(manifest);
-          else if (error.code === grpc.status.UNIMPLEMENTED)
-            reject(
-              new AppError(
-                'plugin_refused',
-                'it does not serve codedock.plugin.v1.Plugin; build it with a CodeDock plugin SDK',
-              ),
-            );
-          else
-            reject(
-              new AppError('plugin_refused', `its Bootstrap failed with gRPC code ${error.code}: ${error.details}`),
-            );
+          else reject(new AppError('plugin_refused', describeBootstrapError(error)));
         },
       );
     });
@@ -175,4 +165,12 @@ function delay(milliseconds: number): Promise<undefined> {
   return new Promise((resolve) => {
     setTimeout(resolve, milliseconds, undefined).unref();
   });
+}
+
+function describeBootstrapError({ code, details }: grpc.ServiceError): string {
+  if (code === grpc.status.UNIMPLEMENTED)
+    return `it does not serve codedock.plugin.v1.Plugin (${details}); build it with a CodeDock plugin SDK`;
+  if (details.includes('valid for localhost, not unused'))
+    return 'it cannot call this host back over TLS, as no go-plugin library before 1.4.4 can; build it with a newer one, or set "autoMtls": false in its plugin.json';
+  return `its Bootstrap failed with gRPC code ${code}: ${details}`;
 }

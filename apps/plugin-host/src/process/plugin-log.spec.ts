@@ -65,6 +65,20 @@ describe('the output of a plugin', () => {
     expect(output.tail().slice(0, 3)).toEqual(['panic: boom', '', 'goroutine 7 [running]:']);
   });
 
+  it("keeps hclog's records as text", () => {
+    const output = new PluginLog(log, 1e9, () => now);
+    output.write(Buffer.from('{"@level":"error","@message":"cannot read","@module":"p","path":"/x","n":[1]}\n'));
+    expect(output.tail()).toEqual(['cannot read path=/x n=[1] module=p']);
+  });
+
+  it('keeps the lines of stderr apart from what is being printed', () => {
+    const output = new PluginLog(log, 1e9, () => now);
+    output.writePrinted(Buffer.from('half a '));
+    output.write(Buffer.from('panic: boom\n'));
+    output.writePrinted(Buffer.from('line\n'));
+    expect(output.tail()).toEqual(['panic: boom', 'half a line']);
+  });
+
   it('joins characters that were split between chunks', () => {
     const output = new PluginLog(log, 1e9, () => now);
     const bytes = Buffer.from('é\n');

@@ -65,9 +65,20 @@ function readHclog(line: string): LogRecord | undefined {
   };
 }
 
+/** A record for a message to people: JSON within quotation marks is hard to read. */
+function describe({ message, fields }: LogRecord): string {
+  return [message, ...Object.entries(fields).map(([name, value]) => `${name}=${textOf(value)}`)].join(' ');
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
+}
+
 /** Takes a plugin's output: writes it to the service's log at a limited rate and keeps the last lines for messages. */
 export class PluginLog {
-  private readonly splitter = new LineSplitter((line) => this.onLine(line), maxLineLength);
+  // One for each stream: a line that is not finished yet on one must not swallow the lines of the other.
+  private readonly logged = new LineSplitter((line) => this.onLine(line), maxLineLength);
+  private readonly printed = new LineSplitter((line) => this.onLine(line), maxLineLength);
   private readonly lastLines: string[] = [];
   private panicked = false;
   private windowStart = 0;
@@ -80,14 +91,20 @@ export class PluginLog {
     private readonly now: () => number = Date.now,
   ) {}
 
-  /** Takes bytes of stderr (or of brokered output). */
+  /** Takes bytes of stderr. */
   write(chunk: Uint8Array): void {
-    this.splitter.write(chunk);
+    this.logged.write(chunk);
+  }
+
+  /** Takes bytes that the plugin's code printed and that came through its connection. */
+  writePrinted(chunk: Uint8Array): void {
+    this.printed.write(chunk);
   }
 
   /** Writes what is left when the stream has ended. */
   end(): void {
-    this.splitter.flush();
+    this.printed.flush();
+    this.logged.flush();
     this.reportSuppressed();
   }
 
@@ -105,18 +122,19 @@ export class PluginLog {
 
   private onLine(line: string): void {
     const record = readLogLine(line, this.panicked);
-    this.remember(line);
+    this.remember(line, record);
     if (this.admits(line.length)) this.log[record.level]({ plugin_fields: record.fields }, record.message);
   }
 
-  private remember(line: string): void {
+  private remember(line: string, record: LogRecord): void {
     // The cause stands first in a panic, and hundreds of lines of stack traces may follow.
     if (!this.panicked && isPanic(line)) {
       this.panicked = true;
       this.lastLines.length = 0;
     }
     if (this.panicked && this.lastLines.length >= tailLines) return;
-    this.lastLines.push(line.length > tailLineLength ? `${line.slice(0, tailLineLength)}…` : line);
+    const shown = line.startsWith('{') ? describe(record) : line;
+    this.lastLines.push(shown.length > tailLineLength ? `${shown.slice(0, tailLineLength)}…` : shown);
     if (this.lastLines.length > tailLines) this.lastLines.shift();
   }
 

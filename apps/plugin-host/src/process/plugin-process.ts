@@ -123,7 +123,7 @@ export class PluginProcess {
 
   /** Takes output that did not come through stderr. */
   writeOutput(chunk: Uint8Array): void {
-    this.output.write(chunk);
+    this.output.writePrinted(chunk);
   }
 
   /** Why the host killed it, and the last lines it logged, for messages; empty when there is nothing to say. */
