@@ -48,6 +48,8 @@ module.exports = {
       ...shared,
       displayName: 'services',
       testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.int.spec.ts'],
+      // They need Go and Python: tests/interop/run.mjs runs them.
+      testPathIgnorePatterns: [...shared.testPathIgnorePatterns, '<rootDir>/tests/src/interop/'],
       setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),
       ...servicesSetup('global-teardown'),

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"google.golang.org/grpc/status"
+
+	pluginv1 "codedock.dev/interop/gen/codedock/plugin/v1"
+)
+
+// callHost makes the calls in turn; none of them ends the question, whatever it gives.
+func callHost(ctx context.Context, host pluginv1.HostClient, session, run string, calls []hostCall) []called {
+	results := make([]called, 0, len(calls))
+	for _, one := range calls {
+		text, err := callOnce(ctx, host, session, run, one)
+		if err != nil {
+			results = append(results, called{Code: int(status.Code(err)), Text: status.Convert(err).Message()})
+			continue
+		}
+		results = append(results, called{Text: text})
+	}
+	return results
+}
+
+func callOnce(ctx context.Context, host pluginv1.HostClient, session, run string, one hostCall) (string, error) {
+	if one.Session != "" {
+		session = one.Session
+	}
+	key := &pluginv1.MemoryKey{SessionId: session, Scope: one.Scope, Name: one.Name}
+	switch one.Method {
+	case "MemoryGet":
+		value, err := host.MemoryGet(ctx, key)
+		return value.GetText(), err
+	case "MemoryUpsert":
+		_, err := host.MemoryUpsert(ctx, &pluginv1.MemoryEntry{Key: key, Text: one.Text})
+		return "", err
+	case "AppendNotice":
+		_, err := host.AppendNotice(ctx, &pluginv1.Notice{SessionId: session, RunId: run, Text: one.Text})
+		return "", err
+	case "Complete":
+		reply, err := host.Complete(ctx, &pluginv1.CompleteRequest{SessionId: session, RunId: run, Prompt: one.Name, Text: one.Text})
+		return reply.GetText(), err
+	case "Emit":
+		_, err := host.Emit(ctx, &pluginv1.Envelope{Type: one.Name, SessionId: session, RunId: run, Payload: one.Value})
+		return "", err
+	case "RegisterMethod":
+		_, err := host.RegisterMethod(ctx, &pluginv1.Method{Name: one.Name, Prompt: one.Text, ParametersSchema: one.Value})
+		return "", err
+	default:
+		return "", fmt.Errorf("the host is not known to have %q", one.Method)
+	}
+}
