@@ -1,4 +1,4 @@
-import { AppError, type EffectClass } from '@codedock/domain';
+import { AppError, type EffectClass, sealDigest, type ToolCall } from '@codedock/domain';
 import type { Hooks, ToolCallDecision } from '@codedock/hooks';
 import fc from 'fast-check';
 import { loopFixture } from './testing/loop-fixture.js';
@@ -142,6 +142,82 @@ describe('a call left executing', () => {
     f.tools.replace([]);
     await f.run();
     expect(f.told()).toEqual([expect.stringContaining('there is no tool tool any more')]);
+  });
+});
+
+describe('a call of a completed turn that shall be tried again', () => {
+  const retried = (more: Partial<ToolCall> = {}, hooks: Hooks = {}, tool: TestTool = { name: 'pay' }) => {
+    const base = { sessionId: 'session', runId: 'run', turnId: 't1', eventSeq: 1, createdAt: '' };
+    const gated = { digest: sealOf(tool), gateVersion: 'v1', decision: 'proceed', reasons: [] } as const;
+    const calls: ToolCall[] = [
+      {
+        id: 'c1',
+        turnId: 't1',
+        index: 0,
+        name: 'pay',
+        arguments: {},
+        state: 'approved',
+        effect: 'effectful',
+        executions: 1,
+        gated,
+        ...more,
+      },
+    ];
+    return loopFixture({
+      hooks,
+      tools: [tool],
+      script: [say('unused'), say('end')],
+      snapshot: {
+        attempt: 2,
+        start: { systemPrompt: 's', hidden: [] },
+        turns: 1,
+        retriedTurns: [{ id: 't1', iteration: 1, tools: ['pay'], calls }],
+        messages: [
+          { ...base, id: 'u', role: 'user', content: { text: 'hello' } },
+          {
+            ...base,
+            id: 'a',
+            role: 'assistant',
+            content: { text: '' },
+            toolCalls: [{ id: 'c1', name: 'pay', arguments: {} }],
+          },
+        ],
+      },
+    });
+  };
+  const sealOf = (tool: TestTool) =>
+    sealDigest((text) => text, { tool: tool.name, schemaDigest: `schema of ${tool.name}`, arguments: {} });
+
+  it('is executed first, under its key and the next number, and the model sees the result in its place', async () => {
+    const f = retried();
+    expect(await f.run()).toMatchObject({ kind: 'ended', end: { status: 'completed' } });
+    expect(f.tools.invocations.map(({ n, idempotencyKey }) => [n, idempotencyKey])).toEqual([[2, 'c1']]);
+    expect(f.journal.indexOf('executionFinished pay 2 succeeded tool')).toBeLessThan(f.journal.indexOf('model 1'));
+    expect(f.model.requests[0]?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
+    expect(f.ledger.snapshot().turns).toBe(2);
+  });
+
+  it('passes the policies of now', async () => {
+    const f = retried();
+    f.policies.version = 'v2';
+    await f.run(undefined, { beforeToolCall: () => ({ kind: 'block', reason: 'no more' }) });
+    expect(f.tools.invocations).toEqual([]);
+    expect(f.told(0)).toEqual(['Blocked: no more']);
+  });
+
+  it('waits for a person when a policy changes its arguments', async () => {
+    const f = retried();
+    f.policies.version = 'v2';
+    const result = await f.run(undefined, { beforeToolCall: () => ({ kind: 'proceed', arguments: { b: 1 } }) });
+    expect(result).toMatchObject({ kind: 'waiting_approval', turn: { id: 't1' } });
+    expect(f.model.requests).toEqual([]);
+  });
+
+  it('is not executed a third time when its runner dies in it', async () => {
+    const f = retried({ state: 'executing', executions: 2 });
+    await f.run();
+    expect(f.tools.invocations).toEqual([]);
+    expect(f.journal).toContain('executionUnknown pay 2');
   });
 });
 

@@ -6,7 +6,7 @@ import { beginRun } from './begin-run.js';
 import { limitBeforeTurn } from './limits.js';
 import type { LoopPorts } from './loop-ports.js';
 import { ending, LoopExit, type LoopResult } from './loop-result.js';
-import { resumeTurn, runTurn, type TurnOutcome } from './turn.js';
+import { resumeTurn, retryCalls, runTurn, type TurnOutcome } from './turn.js';
 
 /**
  * Runs one attempt at a run until it ends, waits for approval, is handed back or is stopped by its signal (whose reason
@@ -33,6 +33,7 @@ export async function runLoop(
 async function iterate(attempt: Attempt): Promise<LoopExit> {
   const { snapshot, ports } = attempt;
   if (snapshot.start === undefined) await beginRun(attempt);
+  for (const turn of snapshot.retriedTurns ?? []) await retryCalls(attempt, turn);
   let outcome: TurnOutcome = isAnswered(snapshot) ? 'answered' : 'tools_called';
   if (snapshot.openTurn !== undefined) outcome = await resumeTurn(attempt, snapshot.openTurn);
   while (outcome === 'tools_called') {

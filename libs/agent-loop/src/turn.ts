@@ -47,6 +47,14 @@ export async function resumeTurn(attempt: Attempt, open: OpenTurn): Promise<Turn
   return toolsOf(attempt, turn, open.calls, open.tools, true);
 }
 
+/** Executes the calls of a completed turn that a person wants to be tried again. */
+export async function retryCalls(attempt: Attempt, { id, iteration, calls, tools }: OpenTurn): Promise<void> {
+  const turn: Turn = { id, iteration };
+  attempt.state.turn = turn;
+  await dispatchCalls(attempt, turn, calls, tools);
+  attempt.state.turn = undefined;
+}
+
 async function modelThenTools(
   attempt: Attempt,
   turn: Turn,

@@ -30,6 +30,8 @@ export interface RunSnapshot {
   /** Present once `beforeRunStart` has been answered and checkpointed. */
   readonly start?: RunStart;
   readonly openTurn?: OpenTurn;
+  /** Completed turns with only those of their calls that a person wants to be tried again; absent when there are none. */
+  readonly retriedTurns?: readonly OpenTurn[];
   /** Completed or open turns so far. */
   readonly turns: number;
   readonly toolCalls: number;

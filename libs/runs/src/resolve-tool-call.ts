@@ -28,8 +28,8 @@ const TEXTS = {
 
 /**
  * Stores a person's word on an `unknown` call. What the model is told of it changes for later attempts and runs. A retry
- * is for a call whose turn still waits, so that its result can take the place of the former one. The same word again
- * gives the same answer. Throws not_found, conflict, run_ended (retry after the end).
+ * is for a call whose run waits: its next attempt executes the call first. The same word again gives the same answer.
+ * Throws not_found, conflict, run_ended (retry after the end).
  */
 export async function resolveToolCall(
   ports: Pick<RunPorts, 'store' | 'bus' | 'ids'>,

@@ -563,7 +563,7 @@ export interface ToolCallStore {
   list(tenantId: string, runId: string): Promise<ToolCall[]>;
   /**
    * Resolves an `unknown` call: state, result, what the model is told, event and audit in one transaction. The same word
-   * again changes nothing and gives no event. Throws not_found, conflict (not unknown, or the run has gone on since),
+   * again changes nothing and gives no event. Throws not_found, conflict (not unknown, or a retry while a runner has the run),
    * run_ended (a retry after the run's end).
    */
   resolve(input: ResolveCall): Promise<readonly LedgerEvent[]>;

@@ -3,4 +3,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261130000000_init',
   '20261201000000_decisions_and_webhooks',
   '20261202000000_plugin_values',
+  '20261203000000_retried_calls',
 ];

@@ -49,7 +49,7 @@ export function runStore(database: Database): RunStore {
 
     async takeLease(runId, ttlMs) {
       if (!isId(runId)) return { kind: 'nothing' };
-      const taken = await one<TakenLease>('SELECT codedock_with_grants(codedock_take_lease($1, $2), $1) AS result', [
+      const taken = await one<TakenLease>('SELECT codedock_complete_lease(codedock_take_lease($1, $2), $1) AS result', [
         runId,
         ttlMs,
       ]);

@@ -216,10 +216,9 @@ describe('tool calls', () => {
       expect(messages.map(({ role }) => role)).toEqual(['user', 'tool', 'user']);
     });
 
-    it('is tried again in its place, under the same call, while its turn waits for a person', async () => {
-      const { turnId, callId, other } = await unknownCall();
-      await expect(resolve(callId, 'approved')).rejects.toMatchObject({ code: 'conflict' });
-      const parked = randomUUID();
+    /** Parks the run for the other call of the turn, which may be over by then. */
+    async function parkedFor(other: string, turnId: string, status: 'replied' | 'completed') {
+      const approvalId = randomUUID();
       const expiresAt = new Date(Date.now() + 60_000).toISOString();
       const calls = [{ callId: other, tool: 'ping', arguments: { index: 1 }, ...TEST_SEAL, reasons: [] }];
       await store.runs.leave({
@@ -227,25 +226,52 @@ describe('tool calls', () => {
         sessionId: run.sessionId,
         run: { runId: run.runId, token: 1 },
         events: [],
-        to: { kind: 'waiting_approval', approval: { id: parked, turnId, calls, expiresAt } },
+        changes: { turns: [{ id: turnId, iteration: 1, status }] },
+        to: { kind: 'waiting_approval', approval: { id: approvalId, turnId, calls, expiresAt } },
       });
-      expect(await resolve(callId, 'approved')).toMatchObject([
-        { type: 'tool.execution_retry', payload: { callId, n: 1, error: 'once more' } },
-      ]);
-      expect(await resolve(callId, 'approved')).toEqual([]);
-      await tenant.decide(parked, [other], 'deny');
-      const { openTurn, messages } = await tenant.lease(run.runId);
-      expect(openTurn?.calls[0]).toMatchObject({ id: callId, state: 'approved', executions: 1 });
-      expect(openTurn?.calls[0]?.result).toBeUndefined();
-      expect(messages.map(({ role }) => role)).toEqual(['user']);
-      const again = { id: callId, state: 'executing' as const, expect: TEST_SEAL };
-      await store.ledger.append({
-        tenantId: tenant.tenantId,
-        sessionId: run.sessionId,
-        run: { runId: run.runId, token: 2 },
-        events: [],
-        changes: { calls: [again], executions: [{ callId, n: 2, state: 'executing' }] },
-      });
+      return approvalId;
+    }
+
+    it.each(['replied', 'completed'] as const)(
+      'is tried again, under the same call, when its run waits (its turn is %s)',
+      async (status) => {
+        const { turnId, callId, other } = await unknownCall();
+        await expect(resolve(callId, 'approved')).rejects.toMatchObject({ code: 'conflict' });
+        const approvalId = await parkedFor(other, turnId, status);
+        expect(await resolve(callId, 'approved')).toMatchObject([
+          { type: 'tool.execution_retry', payload: { callId, n: 1, error: 'once more' } },
+        ]);
+        expect(await resolve(callId, 'approved')).toEqual([]);
+        await tenant.decide(approvalId, [other], 'deny');
+        const { openTurn, retriedTurns, messages } = await tenant.lease(run.runId);
+        const turn = status === 'replied' ? openTurn : retriedTurns?.[0];
+        expect(retriedTurns?.length).toBe(status === 'replied' ? undefined : 1);
+        const again = turn?.calls.find(({ id }) => id === callId);
+        expect(again).toMatchObject({ state: 'approved', executions: 1 });
+        expect(again?.result).toBeUndefined();
+        expect(messages.map(({ role }) => role)).toEqual(['user']);
+        await store.ledger.append({
+          tenantId: tenant.tenantId,
+          sessionId: run.sessionId,
+          run: { runId: run.runId, token: 2 },
+          events: [],
+          changes: {
+            calls: [{ id: callId, state: 'executing', expect: TEST_SEAL }],
+            executions: [{ callId, n: 2, state: 'executing' }],
+          },
+        });
+      },
+    );
+
+    it('is unknown again when its run ends before it was tried', async () => {
+      const { turnId, callId, other } = await unknownCall();
+      await parkedFor(other, turnId, 'replied');
+      await resolve(callId, 'approved');
+      const fenced = await store.runs.fence(run.runId, { running: false });
+      await tenant.end(run, fenced?.token ?? 0, runEnd('cancelled'));
+      const states = await store.toolCalls.list(tenant.tenantId, run.runId);
+      expect(states.map(({ state }) => state)).toEqual(['unknown', 'cancelled']);
+      expect(await resolve(callId, 'failed')).toHaveLength(1);
     });
 
     it('is decided once by many who disagree', async () => {

@@ -218,15 +218,24 @@ export class MemoryLedger implements Ledger {
   }
 
   private call(id: string): ToolCall {
-    const call = this.open().calls.find((candidate) => candidate.id === id);
+    const { openTurn, retriedTurns = [] } = this.stored;
+    const turns = openTurn === undefined ? retriedTurns : [openTurn, ...retriedTurns];
+    const call = turns.flatMap(({ calls }) => calls).find((candidate) => candidate.id === id);
     if (call === undefined) throw new Error(`no call ${id} is stored`);
     return call;
   }
 
   private change(id: string, changes: Partial<ToolCall>): void {
     this.call(id);
-    const calls = this.open().calls.map((call) => (call.id === id ? { ...call, ...changes } : call));
-    this.set({ openTurn: { ...this.open(), calls } });
+    const changed = (turn: OpenTurn): OpenTurn => ({
+      ...turn,
+      calls: turn.calls.map((call) => (call.id === id ? { ...call, ...changes } : call)),
+    });
+    const { openTurn, retriedTurns } = this.stored;
+    this.set({
+      ...(openTurn === undefined ? {} : { openTurn: changed(openTurn) }),
+      ...(retriedTurns === undefined ? {} : { retriedTurns: retriedTurns.map(changed) }),
+    });
   }
 
   private move(id: string, to: ToolCallState, changes: Partial<ToolCall> = {}): void {
