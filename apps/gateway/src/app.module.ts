@@ -12,6 +12,8 @@ import { METRICS_HANDLER, MetricsController } from './health/metrics.controller.
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
+import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
+import { PluginValues } from './plugin-values/plugin-values.js';
 import { PluginsController } from './plugins/plugins.controller.js';
 import { RunsController } from './runs/runs.controller.js';
 import { SessionsController } from './sessions/sessions.controller.js';
@@ -24,6 +26,7 @@ import { WEBHOOK_RULES, type WebhookRules, WebhooksController } from './webhooks
 export interface AppParts {
   readonly ports: RunPorts;
   readonly pluginHosts: PluginHosts;
+  readonly values: PluginValues;
   readonly streams: EventStreams;
   readonly idempotent: IdempotentRequests;
   readonly agents: AgentProfiles;
@@ -50,6 +53,7 @@ export function appModule(parts: AppParts): DynamicModule {
       AgentsController,
       ToolsController,
       PluginsController,
+      PluginValuesController,
       AuditController,
       HealthController,
       MetricsController,
@@ -59,6 +63,7 @@ export function appModule(parts: AppParts): DynamicModule {
       { provide: STORE, useValue: parts.ports.store },
       { provide: RUN_PORTS, useValue: parts.ports },
       { provide: PLUGIN_HOSTS, useValue: parts.pluginHosts },
+      { provide: PluginValues, useValue: parts.values },
       { provide: EventStreams, useValue: parts.streams },
       { provide: IdempotentRequests, useValue: parts.idempotent },
       { provide: AgentProfiles, useValue: parts.agents },

@@ -1,4 +1,5 @@
 import { AppError } from '@codedock/domain';
+import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import { type AppConfig, cannotListen, type Logger, type Shutdown, type Telemetry } from '@codedock/platform';
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
@@ -18,6 +19,8 @@ import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
 import { type InternalTls, readInternalTls } from './internal-tls.js';
+import { PluginValues } from './plugin-values/plugin-values.js';
+import { type SecretCipher, secretCipher } from './plugin-values/secret-cipher.js';
 import { observedInput } from './telemetry/observed-input.js';
 import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
@@ -61,7 +64,14 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
   const pluginHosts = connectHosts(config, tls, store, logger);
   shutdown.register('plugin-hosts', () => pluginHosts.close());
   const ports = await runPorts(config, store, pluginHosts, logger, shutdown);
-  await serveHostApi(config, tls, ports, logger, shutdown);
+  const values = new PluginValues(store.pluginValues, await cipherOf(config, store, logger));
+  await serveHostApi(
+    config,
+    tls,
+    { ports, pluginHosts, values, models: openProviders(config, shutdown) },
+    logger,
+    shutdown,
+  );
 
   const feeds = new SessionFeeds({
     bus: ports.bus,
@@ -70,7 +80,7 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
     onError: (error) => logger.warn({ err: error }, 'live events are late: the bus or the database could not be asked'),
   });
   shutdown.register('session feeds', () => feeds.close());
-  const url = await serveHttp(config, { ports, pluginHosts, feeds, store }, logger, telemetry, shutdown);
+  const url = await serveHttp(config, { ports, pluginHosts, feeds, store, values }, logger, telemetry, shutdown);
   if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs));
   const reconciler = startReconciler(ports, { reminderShare: config.approvalReminderPercent / 100 });
   shutdown.register('reconciler', () => reconciler.stop());
@@ -151,10 +161,42 @@ async function runPorts(
   };
 }
 
+/** The cipher of plugins' secrets; secrets that another key has encrypted are told of at once, not when they are needed. */
+async function cipherOf(config: AppConfig<'gateway'>, store: Store, logger: Logger): Promise<SecretCipher | undefined> {
+  if (config.secretsKey === undefined) return undefined;
+  const cipher = secretCipher(config.secretsKey.reveal());
+  const others = await store.pluginValues.secretsOfOtherKeys(cipher.keyId);
+  if (others > 0) {
+    logger.error(
+      { secrets: others, keyId: cipher.keyId },
+      'secrets of plugins were stored under another key than CODEDOCK_SECRETS_KEY is now and cannot be read; set the former key again, or store them anew',
+    );
+  }
+  return cipher;
+}
+
+/** The model providers that completions of plugins use. */
+function openProviders(config: AppConfig<'gateway'>, shutdown: Shutdown): Models {
+  const apiKey = config.openaiApiKey?.reveal();
+  const openai = configuredOpenAi({
+    baseUrl: config.openaiBaseUrl,
+    allowPrivateNetwork: config.providerAllowPrivate,
+    ...(apiKey === undefined ? {} : { apiKey }),
+  });
+  const models = openModels(openai === undefined ? {} : { openai });
+  shutdown.register('models', () => models.close());
+  return models;
+}
+
 async function serveHostApi(
   config: AppConfig<'gateway'>,
   tls: InternalTls | undefined,
-  ports: RunPorts,
+  {
+    ports,
+    pluginHosts,
+    values,
+    models,
+  }: { ports: RunPorts; pluginHosts: PluginHosts; values: PluginValues; models: Models },
   logger: Logger,
   shutdown: Shutdown,
 ): Promise<void> {
@@ -165,10 +207,13 @@ async function serveHostApi(
   }
   const key = config.capabilityKey?.reveal();
   const verify = key === undefined ? undefined : capabilityVerifier(key);
-  const authority = new PluginAuthority(verify, ports.store.audit, logger, clock.now);
+  const authority = new PluginAuthority(verify, ports.store, logger, clock.now);
   const listen = addressOf(config.hostApiListen);
   const app = await startHostApi({
     ports,
+    pluginHosts,
+    values,
+    completions: { store: ports.store, models, ids, now: clock.now },
     authority,
     listen,
     tls,
@@ -188,7 +233,8 @@ async function serveHttp(
     pluginHosts,
     feeds,
     store,
-  }: { ports: RunPorts; pluginHosts: PluginHosts; feeds: SessionFeeds; store: Store },
+    values,
+  }: { ports: RunPorts; pluginHosts: PluginHosts; feeds: SessionFeeds; store: Store; values: PluginValues },
   logger: Logger,
   telemetry: Pick<Telemetry, 'metricsHandler'>,
   shutdown: Shutdown,
@@ -205,6 +251,7 @@ async function serveHttp(
     parts: {
       ports,
       pluginHosts,
+      values,
       streams,
       drain,
       webhookRules: { allowPrivate: config.webhookAllowPrivate },

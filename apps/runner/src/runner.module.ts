@@ -1,6 +1,6 @@
 import type { LiveBus } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
-import { type Models, openModels } from '@codedock/models';
+import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import type { Logger, Shutdown } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type DoorbellConnection, type QueueReporter } from '@codedock/queue';
@@ -38,8 +38,6 @@ const TOOLS = Symbol('ToolRegistry');
 export const CONSUMER = Symbol('RunConsumer');
 /** Injection token of the store. */
 export { STORE };
-
-const PUBLIC_PROVIDER = 'https://api.openai.com/v1';
 
 @Module({})
 class RunnerModule {}
@@ -134,14 +132,17 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
 }
 
 function modelsOf(config: RunnerConfig, logger: Logger): Models {
-  const configured = config.openaiApiKey !== undefined || config.openaiBaseUrl.replace(/\/$/, '') !== PUBLIC_PROVIDER;
-  if (!configured) return openModels({});
+  const apiKey = config.openaiApiKey?.reveal();
+  const openai = configuredOpenAi({
+    baseUrl: config.openaiBaseUrl,
+    allowPrivateNetwork: config.providerAllowPrivate,
+    ...(apiKey === undefined ? {} : { apiKey }),
+  });
+  if (openai === undefined) return openModels({});
   return openModels({
     openai: {
-      baseUrl: config.openaiBaseUrl,
-      allowPrivateNetwork: config.providerAllowPrivate,
+      ...openai,
       onRefusedHeaders: (refused) => logger.warn({ refused }, 'headers of a hook were refused'),
-      ...(config.openaiApiKey === undefined ? {} : { apiKey: config.openaiApiKey.reveal() }),
     },
   });
 }

@@ -29,3 +29,22 @@ export function openModels(options: { readonly openai?: OpenAiOptions }): Models
     },
   };
 }
+
+const PUBLIC_PROVIDER = 'https://api.openai.com/v1';
+
+/** How a process was configured for an OpenAI-compatible provider. */
+export interface ProviderSettings {
+  readonly apiKey?: string;
+  readonly baseUrl: string;
+  readonly allowPrivateNetwork: boolean;
+}
+
+/** The provider as configured; undefined when neither a key nor an address of one's own says that there is one. */
+export function configuredOpenAi({
+  apiKey,
+  baseUrl,
+  allowPrivateNetwork,
+}: ProviderSettings): OpenAiOptions | undefined {
+  if (apiKey === undefined && baseUrl.replace(/\/$/, '') === PUBLIC_PROVIDER) return undefined;
+  return { baseUrl, allowPrivateNetwork, ...(apiKey === undefined ? {} : { apiKey }) };
+}

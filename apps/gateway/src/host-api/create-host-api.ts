@@ -5,25 +5,19 @@ import type { INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
 import type { InternalTls } from '../internal-tls.js';
-import type { RunPorts } from '../tokens.js';
-import { hostApiModule } from './host-api.module.js';
-import type { PluginAuthority } from './plugin-authority.js';
+import { type HostApiParts, hostApiModule } from './host-api.module.js';
 
-export interface HostApiOptions {
-  readonly ports: RunPorts;
-  readonly authority: PluginAuthority;
+export interface HostApiOptions extends HostApiParts {
   /** `host:port`. */
   readonly listen: string;
-  /** Absent with mutual TLS. */
-  readonly token: string | undefined;
   readonly tls: InternalTls | undefined;
   readonly logger: Logger;
 }
 
 /** Serves the internal host API to plugin-hosts. Resolves when it listens. */
 export async function startHostApi(options: HostApiOptions): Promise<INestMicroservice> {
-  const { ports, authority, listen, token, tls, logger } = options;
-  const app = await NestFactory.createMicroservice<MicroserviceOptions>(hostApiModule(ports, authority, token), {
+  const { listen, tls, logger } = options;
+  const app = await NestFactory.createMicroservice<MicroserviceOptions>(hostApiModule(options), {
     transport: Transport.GRPC,
     options: {
       url: listen,

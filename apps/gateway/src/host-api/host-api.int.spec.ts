@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import { capabilitySigner } from '@codedock/plugin-bridge';
 import { host } from '@codedock/proto';
 import { createTestDatabase, expectNoLeftovers, freePort, openEventStream, type TestDatabase } from '@codedock/testkit';
@@ -7,6 +8,7 @@ import { startTestGateway, type TestGateway, type TestTenant } from '../testing/
 
 const TOKEN = 'a token for the services of this test';
 const KEY = 'a capability key of at least 32 bytes';
+const SECRETS_KEY = randomBytes(32).toString('hex');
 const sign = capabilitySigner(KEY);
 
 let database: TestDatabase;
@@ -22,6 +24,7 @@ beforeAll(async () => {
     CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${port}`,
     CODEDOCK_INTERNAL_TOKEN: TOKEN,
     CODEDOCK_CAPABILITY_KEY: KEY,
+    CODEDOCK_SECRETS_KEY: SECRETS_KEY,
   });
   tenant = await gateway.tenant('host-api');
   client = new host.HostApiClient(`127.0.0.1:${port}`, credentials.createInsecure());
@@ -56,7 +59,12 @@ function call<Request, Reply>(
 
 const capability = (more: object = {}) =>
   sign({ tenant: tenant.id, session: sessionId, subject: 'beforeInput', expiresAt: Date.now() + 10_000, ...more });
-const caller = (more: object = {}): host.Caller => ({ plugin: 'notes', capability: capability(more) });
+const caller = (more: object = {}): host.Caller =>
+  host.Caller.fromPartial({ plugin: 'notes', capability: capability(more) });
+const background = (tenants: string[] = []): host.Caller =>
+  host.Caller.fromPartial({ plugin: 'notes', background: true, tenants });
+const about = (who: host.Caller = caller(), runId = ''): host.SessionRequest => ({ caller: who, sessionId, runId });
+const now = () => Date.now();
 
 const upsert = (who: host.Caller, scope: string, name: string, text: string) =>
   call(client.memoryUpsert, { caller: who, entry: { key: { sessionId, scope, name }, text } });
@@ -120,18 +128,19 @@ describe('the host API', () => {
   });
 
   it.each([
-    ['no capability', () => ({ plugin: 'notes', capability: Buffer.alloc(0) })],
+    ['no capability', () => host.Caller.fromPartial({ plugin: 'notes' })],
     [
       'a forged one',
-      () => ({
-        plugin: 'notes',
-        capability: capabilitySigner('another key of at least 32 bytes!!!')({
-          tenant: tenant.id,
-          session: sessionId,
-          subject: 'x',
-          expiresAt: Date.now() + 1_000,
+      () =>
+        host.Caller.fromPartial({
+          plugin: 'notes',
+          capability: capabilitySigner('another key of at least 32 bytes!!!')({
+            tenant: tenant.id,
+            session: sessionId,
+            subject: 'x',
+            expiresAt: Date.now() + 1_000,
+          }),
         }),
-      }),
     ],
     ['an expired one', () => caller({ expiresAt: Date.now() - 1 })],
     ['one for another session', () => caller({ session: '00000000-0000-7000-8000-000000000000' })],
@@ -161,7 +170,7 @@ describe('the host API', () => {
 
   it('records what becomes of plugins', async () => {
     const record = {
-      caller: { plugin: 'notes', capability: Buffer.alloc(0) },
+      caller: host.Caller.fromPartial({ plugin: 'notes' }),
       instanceId: 'host-1',
       message: 'exit code 1',
       sessionId: '',
@@ -171,5 +180,106 @@ describe('the host API', () => {
     await expect(call(client.recordPluginEvent, { ...record, kind: 'anything' })).rejects.toMatchObject({
       code: status.INVALID_ARGUMENT,
     });
+  });
+
+  it('tells what the session works with: at an input of the profile asked for', async () => {
+    const asked = caller({ agent: 'default' });
+    expect((await call(client.getSystemPrompt, about(asked))).text).toEqual(expect.any(String));
+    expect((await call(client.listModels, about(asked))).models).toEqual(['fake']);
+    await expect(call(client.getSystemPrompt, about(caller({ agent: 'nobody' })))).rejects.toMatchObject({
+      code: status.NOT_FOUND,
+    });
+    await expect(
+      call(client.getSystemPrompt, about(caller({ run: '00000000-0000-7000-8000-000000000001' }))),
+    ).rejects.toMatchObject({ code: status.NOT_FOUND });
+  });
+
+  it('completes without a gate, and accounts it to the session where there is no run', async () => {
+    const complete = (text: string, more: object = {}) =>
+      call(client.complete, {
+        caller: caller({ agent: 'default' }),
+        request: { sessionId, runId: '', prompt: 'Be brief.', text },
+        timeoutMs: 0,
+        ...more,
+      });
+    expect(await complete('hello')).toEqual({ text: 'You said: hello' });
+    const { usage } = await gateway.store.sessions.get(tenant.id, sessionId);
+    expect(usage).toEqual({ inputTokens: 4, outputTokens: 4 });
+    const before = (await auditedRefusals()).length;
+    await expect(complete('')).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    const startedAt = now();
+    await expect(complete('fake:[{"hang": true}]', { timeoutMs: 150 })).rejects.toMatchObject({
+      code: status.DEADLINE_EXCEEDED,
+      details: 'Complete was cut after 150 ms.',
+    });
+    expect(now() - startedAt).toBeLessThan(2_000);
+    await expect(complete('fake:[{"fail": "provider_throttled"}]')).rejects.toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+    });
+    expect((await auditedRefusals()).slice(before)).toMatchObject([
+      { target: 'Complete', detail: { reason: 'Complete needs a text.' } },
+      { target: 'Complete', detail: { reason: expect.stringContaining('cut after 150 ms') } },
+      { target: 'Complete' },
+    ]);
+    expect(await gateway.store.sessions.get(tenant.id, sessionId)).toMatchObject({ usage });
+  });
+
+  it('sets the tools of a session; an unknown name is refused and changes nothing', async () => {
+    const asked = caller({ agent: 'default' });
+    const { names } = await call(client.getActiveTools, about(asked));
+    expect(names).toContain('ping');
+    await call(client.setActiveTools, { session: about(asked), names: [] });
+    expect((await call(client.getActiveTools, about(asked))).names).toEqual(names);
+    expect(await gateway.store.sessions.activeTools(tenant.id, sessionId)).toEqual([]);
+    await expect(
+      call(client.setActiveTools, { session: about(asked), names: ['ping', 'no_such'] }),
+    ).rejects.toMatchObject({ code: status.INVALID_ARGUMENT, details: expect.stringContaining('"no_such"') });
+    expect((await auditedRefusals()).at(-1)).toMatchObject({ actor: 'plugin notes', target: 'SetActiveTools' });
+    expect(await gateway.store.sessions.activeTools(tenant.id, sessionId)).toEqual([]);
+  });
+
+  it("keeps a plugin's settings and secrets apart from other plugins' and tenants'", async () => {
+    const value = Buffer.from('{"deep": [1, null]}');
+    await call(client.setSetting, { session: about(), key: 'level', value });
+    await call(client.setSecret, { session: about(), key: 'token', value: 'geheim' });
+    const got = await call(client.getSetting, { session: about(), key: 'level' });
+    expect(JSON.parse(String(got.value))).toEqual({ deep: [1, null] });
+    expect(await call(client.getSecret, { session: about(), key: 'token' })).toEqual({ value: 'geheim' });
+    expect((await call(client.listSettings, about())).settings.map(({ key }) => key)).toEqual(['level']);
+    const other = { ...caller(), plugin: 'other' };
+    for (const who of [other, { ...other, plugin: 'notes2' }]) {
+      await expect(call(client.getSetting, { session: about(who), key: 'level' })).rejects.toMatchObject({
+        code: status.NOT_FOUND,
+      });
+      await expect(call(client.getSecret, { session: about(who), key: 'token' })).rejects.toMatchObject({
+        code: status.NOT_FOUND,
+      });
+    }
+    for (const key of ['', '../x', 'x'.repeat(129), '__proto__']) {
+      await expect(call(client.setSetting, { session: about(), key, value })).rejects.toMatchObject({
+        code: status.INVALID_ARGUMENT,
+      });
+    }
+    for (const wrong of ['{', '{"__proto__": 1}', '['.repeat(65) + ']'.repeat(65)]) {
+      await expect(
+        call(client.setSetting, { session: about(), key: 'k', value: Buffer.from(wrong) }),
+      ).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    }
+    await expect(
+      call(client.setSecret, { session: about(), key: 'k', value: 'x'.repeat(16_385) }),
+    ).rejects.toMatchObject({ code: status.RESOURCE_EXHAUSTED });
+  });
+
+  it('lets a plugin with the capability background act outside of calls, for its tenants only', async () => {
+    await notice(background(), 'from afar');
+    await notice(background([tenant.id]), 'from afar');
+    await notice(background([`${tenant.id.slice(0, 8)}*`]), 'from afar');
+    await expect(notice(background(['someone else']), 'x')).rejects.toMatchObject({
+      code: status.PERMISSION_DENIED,
+      details: expect.stringContaining('not for'),
+    });
+    const unknown = { ...about(background()), sessionId: '00000000-0000-7000-8000-000000000000' };
+    await expect(call(client.getSystemPrompt, unknown)).rejects.toMatchObject({ code: status.PERMISSION_DENIED });
+    expect((await call(client.getSystemPrompt, about(background()))).text).toEqual(expect.any(String));
   });
 });

@@ -1,6 +1,6 @@
 import { AppError, type JsonObject } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
-import type { Capability, VerifiedCapability } from '@codedock/plugin-bridge';
+import { type Capability, compileMatch, type VerifiedCapability } from '@codedock/plugin-bridge';
 import type { host } from '@codedock/proto';
 import type { Store } from '@codedock/store';
 
@@ -22,55 +22,83 @@ export interface Authority {
 }
 
 const PLUGIN_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+/** Milliseconds for which a call-back outside of any call may act. */
+const BACKGROUND_MS = 60_000;
+
+type Decision =
+  | { readonly kind: 'granted'; readonly capability: Capability }
+  | { readonly kind: 'refused'; readonly reason: string; readonly tenantId?: string };
 
 /** Decides what a plugin may call back for. Every refusal is a clear error and an audit row. */
 export class PluginAuthority {
   constructor(
     private readonly verify: VerifyCapability | undefined,
-    private readonly audit: Store['audit'],
+    private readonly store: Pick<Store, 'audit' | 'sessions'>,
     private readonly log: Logger,
     private readonly now: () => number,
   ) {}
 
-  /** @throws AppError `capability_refused` without a capability, with one that is forged or expired, or for another session or run. */
+  /**
+   * @throws AppError `capability_refused` without a capability, with one that is forged or expired, for another session
+   * or run, or outside of a call for a tenant that is not the plugin's.
+   */
   async require(caller: host.Caller | undefined, callBack: CallBack): Promise<Authority> {
     const plugin = caller?.plugin ?? '';
-    const verified = this.verify?.(caller?.capability ?? new Uint8Array(), this.now());
-    const reason = refusalOf(plugin, verified, callBack);
-    if (reason === undefined && verified?.kind === 'valid') return { plugin, capability: verified.capability };
-    const why = reason ?? 'no key to check capabilities is configured';
-    await this.record(plugin, verified, callBack, why);
-    throw new AppError('capability_refused', `${callBack.method} was refused: ${why}.`);
+    const decision = await this.decide(caller, callBack);
+    if (decision.kind === 'granted') return { plugin, capability: decision.capability };
+    await this.recordRefusal(plugin, decision.tenantId, callBack, decision.reason);
+    throw new AppError('capability_refused', `${callBack.method} was refused: ${decision.reason}.`);
   }
 
-  private async record(
+  /** Puts a refusal into the audit. A database that cannot be written is reported in the log. */
+  async recordRefusal(
     plugin: string,
-    verified: VerifiedCapability | undefined,
+    tenantId: string | undefined,
     { method, sessionId, runId }: CallBack,
     reason: string,
   ): Promise<void> {
     const detail: JsonObject = { reason, sessionId: sessionId.slice(0, 100), runId: runId.slice(0, 100) };
-    const tenant = verified?.kind === 'valid' ? { tenantId: verified.capability.tenant } : {};
+    const tenant = tenantId === undefined ? {} : { tenantId };
     const actor = `plugin ${plugin.slice(0, 63)}`;
     try {
-      await this.audit.admin({ ...tenant, actor, action: 'host_call_refused', target: method, detail });
+      await this.store.audit.admin({ ...tenant, actor, action: 'host_call_refused', target: method, detail });
     } catch (error) {
       this.log.error({ err: error, plugin, method, reason }, 'a refused call-back of a plugin could not be audited');
     }
   }
+
+  private async decide(caller: host.Caller | undefined, callBack: CallBack): Promise<Decision> {
+    if (caller === undefined || !PLUGIN_NAME.test(caller.plugin)) return refused('the caller names no plugin');
+    if (this.verify === undefined) return refused('no key to check capabilities is configured');
+    if (caller.background && caller.capability.length === 0) return this.inBackground(caller, callBack);
+    const verified = this.verify(caller.capability, this.now());
+    if (verified.kind === 'refused') {
+      return refused(
+        `the capability is ${verified.reason === 'wrong signature' ? 'not signed by this installation' : verified.reason}`,
+      );
+    }
+    const { capability } = verified;
+    const { session, run, tenant } = capability;
+    if (session !== callBack.sessionId) return refused('the capability is for another session', tenant);
+    if (callBack.runId !== '' && run !== callBack.runId) return refused('the capability is for another run', tenant);
+    return { kind: 'granted', capability };
+  }
+
+  /** No call is open: the plugin's manifest asks for `background`, which the plugin-host vouches for. */
+  private async inBackground(caller: host.Caller, { sessionId, runId }: CallBack): Promise<Decision> {
+    const tenant = await this.store.sessions.tenantOf(sessionId);
+    if (tenant === undefined) return refused('there is no such session');
+    const matches = caller.tenants.length === 0 ? undefined : compileMatch(JSON.stringify({ tenants: caller.tenants }));
+    if (matches?.({ tenant, agent: '', mode: '' }) === false)
+      return refused('the session belongs to a tenant this plugin is not for', tenant);
+    const run = runId === '' ? {} : { run: runId };
+    return {
+      kind: 'granted',
+      capability: { tenant, session: sessionId, ...run, subject: 'background', expiresAt: this.now() + BACKGROUND_MS },
+    };
+  }
 }
 
-function refusalOf(
-  plugin: string,
-  verified: VerifiedCapability | undefined,
-  { sessionId, runId }: CallBack,
-): string | undefined {
-  if (!PLUGIN_NAME.test(plugin)) return 'the caller names no plugin';
-  if (verified === undefined) return 'no key to check capabilities is configured';
-  if (verified.kind === 'refused')
-    return `the capability is ${verified.reason === 'wrong signature' ? 'not signed by this installation' : verified.reason}`;
-  const { session, run } = verified.capability;
-  if (session !== sessionId) return 'the capability is for another session';
-  if (runId !== '' && run !== runId) return 'the capability is for another run';
-  return undefined;
+function refused(reason: string, tenantId?: string): Decision {
+  return { kind: 'refused', reason, ...(tenantId === undefined ? {} : { tenantId }) };
 }

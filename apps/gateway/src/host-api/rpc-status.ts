@@ -11,6 +11,13 @@ const STATUS_OF: Readonly<Partial<Record<ErrorCode, status>>> = {
   forbidden: status.PERMISSION_DENIED,
   run_ended: status.FAILED_PRECONDITION,
   session_archived: status.FAILED_PRECONDITION,
+  config_invalid: status.FAILED_PRECONDITION,
+  rate_limited: status.RESOURCE_EXHAUSTED,
+  provider_timeout: status.DEADLINE_EXCEEDED,
+  provider_throttled: status.RESOURCE_EXHAUSTED,
+  provider_unavailable: status.UNAVAILABLE,
+  provider_rejected: status.FAILED_PRECONDITION,
+  provider_protocol: status.UNAVAILABLE,
   store_unavailable: status.UNAVAILABLE,
   shutting_down: status.UNAVAILABLE,
 };

@@ -1,5 +1,5 @@
 import type { ErrorCode, Scope } from '@codedock/domain';
-import { applyDecorators, Delete, Get, HttpCode, Post } from '@nestjs/common';
+import { applyDecorators, Delete, Get, HttpCode, Post, Put } from '@nestjs/common';
 import { RouteConfig } from '@nestjs/platform-fastify';
 import type { z } from 'zod';
 
@@ -34,7 +34,7 @@ declare module 'fastify' {
   }
 }
 
-const METHODS = { GET: Get, POST: Post, DELETE: Delete } as const;
+const METHODS = { GET: Get, POST: Post, PUT: Put, DELETE: Delete } as const;
 
 /**
  * Declares a route. The same record authorises the caller before the body is read, validates body and query before the

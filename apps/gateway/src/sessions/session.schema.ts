@@ -20,6 +20,9 @@ export const session = z
     metadata,
     status: z.enum(['open', 'archived']),
     lastSeq: z.int().describe('`seq` of the newest event; 0 when there is none.'),
+    usage: z
+      .object({ inputTokens: z.int(), outputTokens: z.int() })
+      .describe('Tokens that belong to no run: completions of plugins that were asked about an input.'),
     createdAt: instant,
     archivedAt: instant.optional(),
   })

@@ -10,5 +10,5 @@ export {
 } from './read-config.js';
 export { renderConfigurationDocument, renderEnvironmentExample } from './render-variables.js';
 export { Secret } from './secret.js';
-export { type Address, isLoopback, parseDuration, parseSize } from './value-types.js';
+export { type Address, isLoopback, keyBytes, parseDuration, parseSize } from './value-types.js';
 export { type App, listVariables, type Presence, VARIABLES, type Variable, type VariableKey } from './variables.js';

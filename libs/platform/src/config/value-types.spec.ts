@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { integer, isLoopback, originList, parseDuration, parseSize, url } from './value-types.js';
+import { integer, isLoopback, keyBytes, originList, parseDuration, parseSize, url } from './value-types.js';
 
 test.each([
   ['500ms', 500],
@@ -60,4 +60,28 @@ test('origins without a path', () => {
 test('loopback hosts', () => {
   expect(['127.0.0.1', '127.9.9.9', '::1', 'localhost'].every(isLoopback)).toBe(true);
   expect(['0.0.0.0', '::', '128.0.0.1', '127.0.0.1.example.com', 'gateway'].some(isLoopback)).toBe(false);
+});
+
+describe('a key', () => {
+  const bytes = Buffer.from(Array.from({ length: 32 }, (_, i) => i * 8));
+
+  it.each([
+    bytes.toString('hex'),
+    bytes.toString('hex').toUpperCase(),
+    bytes.toString('base64'),
+    bytes.toString('base64url'),
+  ])('is read from %s', (text) => {
+    expect(keyBytes(text, 32)).toEqual(bytes);
+  });
+
+  it.each([
+    '',
+    'x',
+    bytes.toString('hex').slice(2),
+    `${bytes.toString('base64')}AA`,
+    `${bytes.toString('hex')} `,
+    'zz'.repeat(32),
+  ])('is not %s', (text) => {
+    expect(keyBytes(text, 32)).toBeUndefined();
+  });
 });

@@ -98,6 +98,23 @@ export function secretText(minLength = 1): ValueType<Secret> {
   );
 }
 
+/** A key of exactly `bytes` bytes, in hexadecimal or base64. Its value is the text; `keyBytes` reads it. */
+export function secretKey(bytes: number): ValueType<Secret> {
+  return fromText('key', (value) =>
+    keyBytes(value, bytes) === undefined
+      ? problem(`Use ${bytes} random bytes in hexadecimal or base64, e.g. from: openssl rand -hex ${bytes}`)
+      : { value: new Secret(value) },
+  );
+}
+
+/** The bytes of a key written in hexadecimal or base64; undefined when there are not exactly so many. */
+export function keyBytes(text: string, bytes: number): Buffer | undefined {
+  if (text.length === bytes * 2 && /^[0-9a-fA-F]+$/.test(text)) return Buffer.from(text, 'hex');
+  if (!/^[A-Za-z0-9+/_-]+={0,2}$/.test(text)) return undefined;
+  const decoded = Buffer.from(text, 'base64');
+  return decoded.length === bytes ? decoded : undefined;
+}
+
 /** `host:port`; IPv6 hosts in brackets. */
 export function address(): ValueType<Address> {
   return fromText('host:port', (value) => {

@@ -7,6 +7,7 @@ import {
   folderList,
   integer,
   originList,
+  secretKey,
   secretText,
   secretUrl,
   text,
@@ -271,6 +272,12 @@ export const VARIABLES = Object.freeze({
     secret: true,
     apps: DATABASE_APPS,
     doc: 'Signs what a plugin may call back for. The same for every gateway and runner.',
+  }),
+  secretsKey: optional(secretKey(32), {
+    name: 'CODEDOCK_SECRETS_KEY',
+    secret: true,
+    apps: ['gateway'],
+    doc: 'Encrypts the secrets of plugins in the database: 32 bytes, hexadecimal or base64. The same for every gateway.',
   }),
   internalToken: optional(secretText(32), {
     name: 'CODEDOCK_INTERNAL_TOKEN',

@@ -1,0 +1,17 @@
+import { AppError } from '@codedock/domain';
+import type { PluginHosts, Store } from '../tokens.js';
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+
+/**
+ * A misspelt name must not look like a success; while no host answers, the name cannot be checked and is taken.
+ * @throws AppError `plugin_not_found`.
+ */
+export async function requireKnownPlugin(store: Store, hosts: PluginHosts, name: string): Promise<void> {
+  const missing = new AppError('plugin_not_found', 'There is no plugin with this name.');
+  if (!NAME.test(name)) throw missing;
+  const [{ disabled }, replicas] = await Promise.all([store.plugins.desired(), hosts.plugins.list()]);
+  const answered = replicas.flatMap((one) => (one.ok ? [one.value] : []));
+  const known = disabled.includes(name) || answered.some((plugins) => plugins.some((plugin) => plugin.name === name));
+  if (answered.length > 0 && !known) throw missing;
+}
