@@ -16,12 +16,16 @@ interface Explanation {
     port: string;
     budgetMs?: number;
     failurePolicy?: string;
-    subscribers: { plugin: string; failurePolicy?: string; required?: boolean; ready?: boolean }[];
+    subscribers: { plugin: string; failurePolicy?: string; required?: boolean; ready?: boolean; shadow?: boolean }[];
   }[];
   warnings?: string[];
 }
 
-/** `codedock plugins list|explain|disable|enable`. */
+interface Steered {
+  replicas: { replica: string; done: boolean; state?: string; generation?: number; reason?: string }[];
+}
+
+/** `codedock plugins list|explain|disable|enable|stop|start|reload`. */
 export function pluginsCommand(): Command {
   const plugins = new Command('plugins').description('See and steer the plugins.');
 
@@ -57,7 +61,9 @@ export function pluginsCommand(): Command {
             answer.ports.map((port) => [
               port.port,
               port.subscribers
-                .map(({ plugin, ready }) => (ready === false ? `${plugin} (not ready)` : plugin))
+                .map(({ plugin, ready, shadow }) =>
+                  [plugin, ...(shadow ? ['(shadow)'] : []), ...(ready === false ? ['(not ready)'] : [])].join(' '),
+                )
                 .join(' → ') || '–',
               port.failurePolicy,
               port.budgetMs,
@@ -84,6 +90,38 @@ export function pluginsCommand(): Command {
           {},
         );
         print(command, answer, () => `plugin ${name}: ${verb}d`);
+      });
+  }
+
+  const acts = {
+    stop: 'take a plugin out until it is started again or its host restarts',
+    start: 'start a plugin that was stopped or has failed',
+    reload: 'read a plugin anew and replace its process without failing a call',
+  } as const;
+  for (const [verb, description] of Object.entries(acts)) {
+    plugins
+      .command(verb)
+      .description(description)
+      .argument('<plugin>', 'plugin name')
+      .option('--reason <text>', 'for the audit')
+      .action(async (name: string, { reason }: { reason?: string }, command: Command) => {
+        const answer = await apiClient(command).call<Steered>(
+          'POST',
+          `/v1/plugins/${encodeURIComponent(name)}/${verb}`,
+          reason === undefined ? {} : { reason },
+        );
+        print(command, answer, () =>
+          table(
+            ['plugin-host', verb, 'state', 'generation', 'reason'],
+            answer.replicas.map(({ replica, done, state, generation, reason: why }) => [
+              replica,
+              done ? 'done' : 'failed',
+              state,
+              generation,
+              why,
+            ]),
+          ),
+        );
       });
   }
   return plugins;

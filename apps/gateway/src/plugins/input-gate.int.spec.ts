@@ -11,6 +11,7 @@ import {
   temporaryFolder,
   writePlugin,
 } from '@codedock/testkit';
+import { Client } from 'pg';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 
 const TOKEN = 'a token for the services of this test';
@@ -90,6 +91,16 @@ const get = (path: string) => gateway.send('GET', path, { key: tenant.key });
 const newSession = async (body: object = {}): Promise<string> => (await post('/v1/sessions', body)).body.id;
 const chainReady = () =>
   eventually(async () => (await get('/v1/plugins/explain')).body.ready === true, { timeoutMs: 15_000 });
+
+async function adminActs(): Promise<{ action: string; reason: string | null }[]> {
+  const client = new Client({ connectionString: database.url });
+  await client.connect();
+  const { rows } = await client.query(
+    "SELECT action, detail->>'reason' AS reason FROM admin_audit WHERE target = 'policy' AND tenant_id IS NOT NULL",
+  );
+  await client.end();
+  return rows;
+}
 
 async function nothingHappened(session: string): Promise<void> {
   expect((await get(`/v1/sessions/${session}/runs`)).body.items).toEqual([]);
@@ -250,6 +261,32 @@ describe('an administrator', () => {
     expect(back.body.epoch).toBeGreaterThan(out.body.epoch);
     await eventually(async () => (await get('/v1/plugins/explain')).body.ports[0]?.subscribers[0]?.ready === true);
     expect((await post(`/v1/sessions/${await newSession()}/runs`, { content: 'block this' })).status).toBe(403);
+  });
+
+  it('stops, starts and reloads it for as long as its host lives; all of it is audited', async () => {
+    expect(await post('/v1/plugins/polizy/stop', {})).toMatchObject({
+      status: 404,
+      body: { code: 'plugin_not_found' },
+    });
+    const stopped = await post('/v1/plugins/policy/stop', { reason: 'too strict' });
+    expect(stopped).toMatchObject({ status: 200, body: { replicas: [{ done: true, state: 'stopped' }] } });
+    await eventually(async () => (await get('/v1/plugins/explain')).body.ready === true);
+    expect((await post(`/v1/sessions/${await newSession()}/runs`, { content: 'block this' })).status).toBe(201);
+    expect((await get('/v1/plugins')).body.items).toMatchObject([
+      { name: 'policy', state: 'stopped', disabled: false, reason: 'stopped by an administrator' },
+    ]);
+    const started = await post('/v1/plugins/policy/start', {});
+    expect(started.body).toMatchObject({ replicas: [{ done: true, state: 'ready' }] });
+    expect(started.body.epoch).toBeGreaterThan(stopped.body.epoch);
+    await eventually(async () => (await get('/v1/plugins/explain')).body.ports[0]?.subscribers[0]?.ready === true);
+    expect((await post(`/v1/sessions/${await newSession()}/runs`, { content: 'block this' })).status).toBe(403);
+    const generation = started.body.replicas[0].generation;
+    expect((await post('/v1/plugins/policy/reload', {})).body).toMatchObject({
+      replicas: [{ done: true, state: 'ready', generation: generation + 1 }],
+    });
+    const acts = await adminActs();
+    expect(acts).toEqual(expect.arrayContaining([{ action: 'plugin.stop', reason: 'too strict' }]));
+    expect(acts.map((act) => act.action)).toEqual(expect.arrayContaining(['plugin.start', 'plugin.reload']));
   });
 
   it('can act while the plugin-host is gone: input is refused, plugins are still steered', async () => {

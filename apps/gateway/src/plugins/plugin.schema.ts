@@ -66,6 +66,24 @@ export const changePlugin = z
   .meta({ id: 'ChangePlugin' });
 export type ChangePlugin = z.infer<typeof changePlugin>;
 
+export const steeredPlugin = z
+  .object({
+    plugin: z.string(),
+    epoch: z.int(),
+    replicas: z
+      .array(
+        z.object({
+          replica: z.string().describe('Address of the plugin-host.'),
+          done: z.boolean(),
+          state: z.string().optional().describe('Of the plugin there, once it is done.'),
+          generation: z.int().optional(),
+          reason: z.string().optional().describe('Why it is not done, or what is wrong with the plugin.'),
+        }),
+      )
+      .describe('At least one has done it.'),
+  })
+  .meta({ id: 'SteeredPlugin' });
+
 export const changedPlugin = z
   .object({
     plugin: z.string(),

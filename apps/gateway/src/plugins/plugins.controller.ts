@@ -1,14 +1,21 @@
-import { AppError } from '@codedock/domain';
 import { Body, Controller, Inject, Param } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined } from '../http/shapes.js';
 import { PLUGIN_HOSTS, type PluginHosts, STORE, type Store } from '../tokens.js';
-import { type ChangePlugin, changedPlugin, changePlugin, pluginChain, pluginList } from './plugin.schema.js';
+import { requireKnownPlugin } from './known-plugin.js';
+import {
+  type ChangePlugin,
+  changedPlugin,
+  changePlugin,
+  pluginChain,
+  pluginList,
+  steeredPlugin,
+} from './plugin.schema.js';
 import { chainOf, pluginsOf, unreachable } from './plugin-overview.js';
+import { STEERING, type Steering, steeredReplica, steeringFailure } from './steering.js';
 
 const TAG = 'Plugins';
-const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /** Plugins as administrators see and steer them; works while every plugin is down. */
 @Controller('v1/plugins')
@@ -51,7 +58,7 @@ export class PluginsController {
     problems: ['plugin_not_found'],
   })
   async disable(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
-    await this.requireKnown(name);
+    await requireKnownPlugin(this.store, this.hosts, name);
     const desired = await this.store.plugins.disable(changeOf(caller, name, body));
     return { plugin: name, disabled: true, epoch: desired.epoch, refreshed: await this.refresh() };
   }
@@ -65,24 +72,70 @@ export class PluginsController {
     problems: ['plugin_not_found'],
   })
   async enable(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
-    await this.requireKnown(name);
+    await requireKnownPlugin(this.store, this.hosts, name);
     const desired = await this.store.plugins.enable(changeOf(caller, name, body));
     return { plugin: name, disabled: false, epoch: desired.epoch, refreshed: await this.refresh() };
+  }
+
+  @Endpoint('POST', ':name/stop', {
+    summary: 'Take a plugin out on all replicas until it is started again or its host restarts; audited',
+    tag: TAG,
+    scopes: ['admin'],
+    body: changePlugin,
+    answers: { 200: { description: 'It is stopped.', schema: steeredPlugin } },
+    problems: STEERING,
+  })
+  stop(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
+    return this.steer('stop', caller, name, body);
+  }
+
+  @Endpoint('POST', ':name/start', {
+    summary: 'Start a stopped or failed plugin on all replicas; audited',
+    tag: TAG,
+    scopes: ['admin'],
+    body: changePlugin,
+    answers: { 200: { description: 'It was started; its state says how that went.', schema: steeredPlugin } },
+    problems: STEERING,
+  })
+  start(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
+    return this.steer('start', caller, name, body);
+  }
+
+  @Endpoint('POST', ':name/reload', {
+    summary: 'Read a plugin anew on all replicas and replace its process without failing a call; audited',
+    tag: TAG,
+    scopes: ['admin'],
+    body: changePlugin,
+    answers: {
+      200: { description: 'The new one answers; where it did not come up the old one stays.', schema: steeredPlugin },
+    },
+    problems: STEERING,
+  })
+  reload(@By() caller: Caller, @Param('name') name: string, @Body() body: ChangePlugin) {
+    return this.steer('reload', caller, name, body);
+  }
+
+  /** The chain is another one afterwards, so its epoch is raised: a host that has not followed is not asked. */
+  private async steer(verb: Steering, caller: Caller, name: string, { reason }: ChangePlugin) {
+    await requireKnownPlugin(this.store, this.hosts, name);
+    const replicas = (await this.hosts.plugins[verb](name)).map(steeredReplica);
+    const done = replicas.some((one) => one.done);
+    await this.store.audit.admin({
+      tenantId: caller.tenantId,
+      actor: caller.keyName,
+      action: `plugin.${verb}`,
+      target: name,
+      detail: { ...defined({ reason }), replicas: replicas.map(({ code: _, ...shown }) => shown) },
+    });
+    if (!done) throw steeringFailure(name, replicas);
+    const { epoch } = await this.store.plugins.raiseEpoch(caller.keyName);
+    await this.refresh();
+    return { plugin: name, epoch, replicas: replicas.map(({ code: _, ...shown }) => shown) };
   }
 
   /** How many hosts took the change over at once. */
   private async refresh(): Promise<number> {
     return (await this.hosts.plugins.refresh()).filter((answer) => answer.ok).length;
-  }
-
-  /** A misspelt name must not look like a success; while no host answers, the name cannot be checked and is taken. */
-  private async requireKnown(name: string): Promise<void> {
-    const missing = new AppError('plugin_not_found', 'There is no plugin with this name.');
-    if (!NAME.test(name)) throw missing;
-    const [{ disabled }, replicas] = await Promise.all([this.store.plugins.desired(), this.hosts.plugins.list()]);
-    const answered = replicas.flatMap((one) => (one.ok ? [one.value] : []));
-    const known = disabled.includes(name) || answered.some((plugins) => plugins.some((plugin) => plugin.name === name));
-    if (answered.length > 0 && !known) throw missing;
   }
 }
 
