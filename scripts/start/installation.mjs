@@ -7,8 +7,10 @@ import { openStore } from '@codedock/store';
 export async function installationSecrets(folder) {
   const file = join(folder, 'secrets.json');
   const kept = await readFile(file, 'utf8').then(JSON.parse, () => undefined);
-  if (kept?.internalToken && kept.capabilityKey) return kept;
-  const made = { internalToken: randomBytes(32).toString('hex'), capabilityKey: randomBytes(32).toString('hex') };
+  const random = () => randomBytes(32).toString('hex');
+  // What a former version did not know is added; what there is stays, for the database depends on it.
+  const made = { internalToken: random(), capabilityKey: random(), secretsKey: random(), ...kept };
+  if (kept?.internalToken && kept.capabilityKey && kept.secretsKey) return kept;
   await writeFile(file, JSON.stringify(made), { mode: 0o600 });
   return made;
 }

@@ -61,12 +61,16 @@ export function startServices({ folder, database, secrets, plugins }) {
       DATABASE_DIRECT_URL: undefined,
       QUEUE_URL: undefined,
       OPENAI_API_KEY: undefined,
+      CODEDOCK_SECRETS_KEY: undefined,
     });
     launch('gateway', {
       ...shared,
       ...stored,
       CODEDOCK_HTTP_LISTEN: `127.0.0.1:${http}`,
       CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${hostApi}`,
+      ...(process.env.CODEDOCK_SECRETS_KEY_FILE
+        ? {}
+        : { CODEDOCK_SECRETS_KEY: process.env.CODEDOCK_SECRETS_KEY || secrets.secretsKey }),
       CODEDOCK_PROFILES_FILE: process.env.CODEDOCK_PROFILES_FILE ?? join(root, 'examples', 'agents.yaml'),
     });
     launch('runner', { ...shared, ...stored, CODEDOCK_RUNNER_HEALTH_LISTEN: `127.0.0.1:${runnerHealth}` });
