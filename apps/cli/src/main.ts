@@ -2,6 +2,12 @@ import { CommanderError } from 'commander';
 import { printFailure } from './output.js';
 import { program } from './program.js';
 
+// Who reads only the beginning, as `head` does, has seen enough.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code === 'EPIPE') process.exit(0);
+  throw error;
+});
+
 program()
   .parseAsync(process.argv)
   .catch((error: unknown) => {
