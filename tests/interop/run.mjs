@@ -1,11 +1,15 @@
 #!/usr/bin/env node
-// Builds the peers in other languages, then runs the suites that put them to CodeDock. Arguments go to Jest; the last
-// line is "N passed, N failed". A peer whose toolchain is absent is skipped, or with REQUIRE_INTEROP=1 a failure.
-import { spawn } from 'node:child_process';
+// The suites that put peers in other languages to CodeDock: dependencies, build, the peers' builds, then Jest. Arguments
+// go to Jest; the last line is "N passed, N failed". Peers whose toolchain is absent are skipped, or, with
+// REQUIRE_INTEROP=1, failures.
 import { join } from 'node:path';
+import { prepare } from '../../scripts/workspace/prepare.mjs';
 import { root } from '../../scripts/workspace/root.mjs';
+import { runJest } from '../../scripts/workspace/run-jest.mjs';
 import { buildPeers } from './build.mjs';
 
+await prepare();
+console.log('codedock  building the peers in Go and Python (the first time takes minutes) …');
 const absent = await buildPeers().catch((error) => {
   console.error(error.message);
   console.log('0 passed, 1 failed');
@@ -16,13 +20,8 @@ if (absent.length > 0 && process.env.REQUIRE_INTEROP === '1') {
   console.log(`0 passed, ${absent.length} failed`);
   process.exit(1);
 }
-for (const reason of absent) console.log(`skipped: ${reason}`);
-
 const config = join(root, 'tests/interop/jest.config.cjs');
-const suites = spawn(process.execPath, [join(root, 'scripts/test.mjs'), '--config', config, ...process.argv.slice(2)], {
-  cwd: root,
-  stdio: ['ignore', 'inherit', 'inherit'],
-});
-suites.on('close', (code, signal) => {
-  process.exitCode = signal === null ? code : 1;
+process.exitCode = await runJest(['--config', config, ...process.argv.slice(2)], {
+  report: 'interop-report.json',
+  skipped: absent,
 });

@@ -47,6 +47,15 @@ def answer_payload(port, payload, told):
     return encode(value)
 
 
+def told_by(reply):
+    """The one field of a reply of the host as text."""
+    for _, value in reply.ListFields():
+        if isinstance(value, bytes):
+            return value.decode()
+        return value if isinstance(value, str) else ",".join(value)
+    return ""
+
+
 class Plugin(plugin_pb2_grpc.PluginServicer):
     def __init__(self, dial):
         self._dial = dial
@@ -146,12 +155,20 @@ class Plugin(plugin_pb2_grpc.PluginServicer):
             "Complete": lambda: plugin_pb2.CompleteRequest(prompt=name, text=text, **addressed),
             "Emit": lambda: plugin_pb2.Envelope(type=name, payload=value, **addressed),
             "RegisterMethod": lambda: plugin_pb2.Method(name=name, prompt=text, parameters_schema=value),
+            "GetActiveTools": lambda: plugin_pb2.ActiveToolsRequest(**addressed),
+            "SetActiveTools": lambda: plugin_pb2.SetActiveToolsRequest(names=text.split(","), **addressed),
+            "GetSystemPrompt": lambda: plugin_pb2.SystemPromptRequest(**addressed),
+            "GetSetting": lambda: plugin_pb2.SettingKey(key=name, **addressed),
+            "SetSetting": lambda: plugin_pb2.SettingEntry(key=name, value=value, **addressed),
+            "GetSecret": lambda: plugin_pb2.SecretKey(key=name, **addressed),
+            "SetSecret": lambda: plugin_pb2.SecretEntry(key=name, value=text, **addressed),
+            "ListModels": lambda: plugin_pb2.ModelsRequest(**addressed),
         }[call["method"]]()
         try:
             reply = getattr(self._host, call["method"])(request, timeout=10)
         except grpc.RpcError as error:
             return {"code": error.code().value[0], "text": error.details()}
-        return {"code": 0, "text": getattr(reply, "text", "")}
+        return {"code": 0, "text": told_by(reply)}
 
 
 def main():

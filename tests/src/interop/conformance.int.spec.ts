@@ -43,27 +43,32 @@ function conforms(peer: Peer, pluginJson: object = {}): void {
   it.each(rows)('$title', (row) => expectRow(row, host.hosts.hooks(), name), ROW_MS);
 
   it('calls the host back, and every refusal is told', async () => {
-    const calls: HostCall[] = [
-      { method: 'MemoryUpsert', name: 'näme', text: 'stored 🦫' },
-      { method: 'MemoryGet', name: 'näme' },
-      { method: 'MemoryGet', name: 'absent' },
-      { method: 'AppendNotice', text: 'a notice 🦫' },
-      { method: 'Emit', name: 'interop.told', value: { n: 1 } },
-      { method: 'Emit', name: 'run.started', value: {} },
-      { method: 'RegisterMethod', name: 'ping', text: 'taken', value: { type: 'object' } },
-      { method: 'RegisterMethod', name: `${name}_second`, text: 'later', value: { type: 'object' } },
-      { method: 'MemoryGet', name: 'näme', session: 'of somebody else' },
-      { method: 'Complete', name: 'prompt', text: 'text' },
+    const expected: readonly (readonly [HostCall, number, RegExp])[] = [
+      [{ method: 'MemoryUpsert', name: 'näme', text: 'stored 🦫' }, 0, /^$/],
+      [{ method: 'MemoryGet', name: 'näme' }, 0, /^stored 🦫$/],
+      [{ method: 'MemoryGet', name: 'absent' }, 5, /nothing is stored/],
+      [{ method: 'AppendNotice', text: 'a notice 🦫' }, 0, /^$/],
+      [{ method: 'Emit', name: 'interop.told', value: { n: 1 } }, 0, /^$/],
+      [{ method: 'Emit', name: 'run.started', value: {} }, 3, /"run.started" is a name of the product/],
+      [{ method: 'RegisterMethod', name: 'ping', text: 'x', value: { type: 'object' } }, 6, /"ping" is a built-in/],
+      [{ method: 'RegisterMethod', name: `${name}_second`, text: 'x', value: { type: 'object' } }, 0, /^$/],
+      [{ method: 'MemoryGet', name: 'näme', session: 'of somebody else' }, 7, /no call to this plugin is open/],
+      [{ method: 'Complete', name: 'prömpt', text: 'text' }, 0, /^prömpt: text$/],
+      [{ method: 'GetActiveTools' }, 0, /ping/],
+      [{ method: 'SetActiveTools', text: 'ping,shell' }, 0, /^$/],
+      [{ method: 'GetActiveTools' }, 0, /^ping,shell$/],
+      [{ method: 'GetSystemPrompt' }, 0, /^Sei höflich\.$/],
+      [{ method: 'SetSetting', name: 'k', value: { ü: [1, null] } }, 0, /^$/],
+      [{ method: 'GetSetting', name: 'k' }, 0, /^\{"ü":\[1,null\]\}$/],
+      [{ method: 'SetSecret', name: 'k', text: 'gehéim' }, 0, /^$/],
+      [{ method: 'GetSecret', name: 'k' }, 0, /^gehéim$/],
+      [{ method: 'ListModels' }, 0, /^openai\/a,fake$/],
     ];
+    const calls = expected.map(([call]) => call);
     const asked = gateCall({ directive: { calls } as unknown as JsonObject });
     await host.hosts.hooks().beforeToolCall?.(toolEvent, asked.call);
     const called = asked.patches[0]?.set['called'] as unknown as Called[];
-    expect(called.map(({ code }) => code)).toEqual([0, 0, 5, 0, 0, 3, 6, 0, 7, 12]);
-    expect(called[1]?.text).toBe('stored 🦫');
-    expect(called[5]?.text).toContain('"run.started" is a name of the product');
-    expect(called[6]?.text).toContain('"ping" is a built-in tool');
-    expect(called[8]?.text).toContain('no call to this plugin is open');
-    expect(called[9]?.text).toMatch(/not offer|not implemented|Complete/);
+    expect(called).toEqual(expected.map(([, code, text]) => ({ code, text: expect.stringMatching(text) })));
     const { sessionId } = asked.call.site;
     expect(host.hostApi.memory.get(`${sessionId} näme`)).toBe('stored 🦫');
     expect(host.hostApi.notices).toContain('a notice 🦫');

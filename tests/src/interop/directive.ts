@@ -26,9 +26,26 @@ export interface Directive {
   readonly panic?: string;
 }
 
+/** What a plugin may call. */
+export type HostMethod =
+  | 'AppendNotice'
+  | 'Complete'
+  | 'Emit'
+  | 'GetActiveTools'
+  | 'GetSecret'
+  | 'GetSetting'
+  | 'GetSystemPrompt'
+  | 'ListModels'
+  | 'MemoryGet'
+  | 'MemoryUpsert'
+  | 'RegisterMethod'
+  | 'SetActiveTools'
+  | 'SetSecret'
+  | 'SetSetting';
+
 /** One call to the host. */
 export interface HostCall {
-  readonly method: 'MemoryGet' | 'MemoryUpsert' | 'AppendNotice' | 'Complete' | 'Emit' | 'RegisterMethod';
+  readonly method: HostMethod;
   readonly name?: string;
   readonly text?: string;
   readonly value?: JsonValue;

@@ -120,6 +120,25 @@ async function callOnce(of: CallContext, call: HostCall): Promise<string> {
         defineTool({ name: key, description: text, parameters: value as JsonObject, execute: () => null }),
       );
       return '';
+    case 'GetActiveTools':
+      return (await of.host.tools.active(address)).join(',');
+    case 'SetActiveTools':
+      await of.host.tools.setActive(address, text.split(','));
+      return '';
+    case 'GetSystemPrompt':
+      return of.host.systemPrompt(address);
+    case 'GetSetting':
+      return JSON.stringify(await of.host.settings.get(address, key));
+    case 'SetSetting':
+      await of.host.settings.set(address, key, value);
+      return '';
+    case 'GetSecret':
+      return (await of.host.secrets.get(address, key)) ?? '';
+    case 'SetSecret':
+      await of.host.secrets.set(address, key, text);
+      return '';
+    case 'ListModels':
+      return (await of.host.models(address)).join(',');
     default:
       throw new Error(`the host is not known to have ${call.method}`);
   }

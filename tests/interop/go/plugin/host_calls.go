@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/status"
 
@@ -47,6 +48,32 @@ func callOnce(ctx context.Context, host pluginv1.HostClient, session, run string
 	case "RegisterMethod":
 		_, err := host.RegisterMethod(ctx, &pluginv1.Method{Name: one.Name, Prompt: one.Text, ParametersSchema: one.Value})
 		return "", err
+	case "GetActiveTools":
+		reply, err := host.GetActiveTools(ctx, &pluginv1.ActiveToolsRequest{SessionId: session, RunId: run})
+		return strings.Join(reply.GetNames(), ","), err
+	case "SetActiveTools":
+		names := strings.Split(one.Text, ",")
+		_, err := host.SetActiveTools(ctx, &pluginv1.SetActiveToolsRequest{SessionId: session, RunId: run, Names: names})
+		return "", err
+	case "GetSystemPrompt":
+		reply, err := host.GetSystemPrompt(ctx, &pluginv1.SystemPromptRequest{SessionId: session, RunId: run})
+		return reply.GetText(), err
+	case "GetSetting":
+		reply, err := host.GetSetting(ctx, &pluginv1.SettingKey{SessionId: session, RunId: run, Key: one.Name})
+		return string(reply.GetValue()), err
+	case "SetSetting":
+		entry := &pluginv1.SettingEntry{SessionId: session, RunId: run, Key: one.Name, Value: one.Value}
+		_, err := host.SetSetting(ctx, entry)
+		return "", err
+	case "GetSecret":
+		reply, err := host.GetSecret(ctx, &pluginv1.SecretKey{SessionId: session, RunId: run, Key: one.Name})
+		return reply.GetValue(), err
+	case "SetSecret":
+		_, err := host.SetSecret(ctx, &pluginv1.SecretEntry{SessionId: session, RunId: run, Key: one.Name, Value: one.Text})
+		return "", err
+	case "ListModels":
+		reply, err := host.ListModels(ctx, &pluginv1.ModelsRequest{SessionId: session, RunId: run})
+		return strings.Join(reply.GetModels(), ","), err
 	default:
 		return "", fmt.Errorf("the host is not known to have %q", one.Method)
 	}
