@@ -375,7 +375,7 @@ describe('a plugin in shadow mode', () => {
     ]);
   });
 
-  it.each(['hang', failed('crashed'), failed('oversize')])('fails nothing and is not awaited: %j', async (given) => {
+  it.each(['hang' as const, failed('crashed'), failed('oversize')])('fails nothing and is not awaited: %j', async (given) => {
     const late: unknown[] = [];
     const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
     const startedAt = performance.now();
