@@ -375,19 +375,22 @@ describe('a plugin in shadow mode', () => {
     ]);
   });
 
-  it.each(['hang' as const, failed('crashed'), failed('oversize')])('fails nothing and is not awaited: %j', async (given) => {
-    const late: unknown[] = [];
-    const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
-    const startedAt = performance.now();
-    const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
-    expect(performance.now() - startedAt).toBeLessThan(100);
-    expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
-    while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-    expect(late).toMatchObject([
-      { plugin: 'w', outcome: `shadow:${given === 'hang' ? 'timeout' : (given as { outcome: string }).outcome}` },
-    ]);
-    expect(answer.outcomes).toMatchObject([{ outcome: 'shadow:pending' }]);
-  });
+  it.each(['hang' as const, failed('crashed'), failed('oversize')])(
+    'fails nothing and is not awaited: %j',
+    async (given) => {
+      const late: unknown[] = [];
+      const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
+      const startedAt = performance.now();
+      const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
+      expect(performance.now() - startedAt).toBeLessThan(100);
+      expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
+      while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+      expect(late).toMatchObject([
+        { plugin: 'w', outcome: `shadow:${given === 'hang' ? 'timeout' : (given as { outcome: string }).outcome}` },
+      ]);
+      expect(answer.outcomes).toMatchObject([{ outcome: 'shadow:pending' }]);
+    },
+  );
 
   it('gives a broken answer without consequences', async () => {
     const late: { outcome: string }[] = [];
