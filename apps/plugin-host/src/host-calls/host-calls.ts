@@ -56,6 +56,8 @@ export interface HostCalls {
 
 /** Milliseconds a completion may take at most. */
 const longestCompletionMs = 30_000;
+/** Part of its call that a plugin keeps to answer after a completion was cut, at least and at most so many milliseconds. */
+const answerReserve = { share: 0.1, leastMs: 100, mostMs: 500 };
 
 const noCapability = Buffer.alloc(0);
 
@@ -128,9 +130,8 @@ export function hostCalls(context: HostCallsContext): HostCalls {
     complete: recorded('Complete', (request, signal?: AbortSignal) => {
       effective('Complete');
       const who = caller('Complete', request);
-      const left = (calls.authorityFor(request.sessionId, request.runId)?.endsAt ?? Infinity) - Date.now();
-      const timeoutMs = Math.max(1, Math.floor(Math.min(left, longestCompletionMs)));
-      return api.complete({ caller: who, request, timeoutMs }, signal);
+      const endsAt = calls.authorityFor(request.sessionId, request.runId)?.endsAt;
+      return api.complete({ caller: who, request, timeoutMs: completionMs(endsAt) }, signal);
     }),
     appendNotice: recorded('AppendNotice', (notice) => {
       effective('AppendNotice');
@@ -161,6 +162,14 @@ export function hostCalls(context: HostCallsContext): HostCalls {
     }),
     listModels: recorded('ListModels', (request) => api.listModels(addressed('ListModels', request))),
   };
+}
+
+function completionMs(endsAt: number | undefined): number {
+  if (endsAt === undefined) return longestCompletionMs;
+  const { share, leastMs, mostMs } = answerReserve;
+  const left = endsAt - Date.now();
+  const usable = left - Math.min(Math.max(left * share, leastMs), mostMs);
+  return Math.max(1, Math.floor(Math.min(usable, longestCompletionMs)));
 }
 
 /** What the plugin-host refuses itself is told to the gateway for its audit; the gateway records its own refusals. */

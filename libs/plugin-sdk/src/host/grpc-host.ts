@@ -135,7 +135,9 @@ function codeName(error: ServiceError | null): string {
 function describe(error: ServiceError | null, timeoutMs: number): string {
   if (error === null) return 'the host answered nothing';
   if (error.code === status.UNIMPLEMENTED) return 'this host does not offer it';
-  if (error.code === status.DEADLINE_EXCEEDED) return `the host did not answer within ${timeoutMs} ms`;
+  // The host's own time-outs say what was cut; only those of this side come without a text of its own.
+  if (error.code === status.DEADLINE_EXCEEDED && /^Deadline exceeded/i.test(error.details))
+    return `the host did not answer within ${timeoutMs} ms`;
   if (error.code === status.CANCELLED) return 'cancelled, because the question it belongs to is over';
   return error.details || error.message;
 }
