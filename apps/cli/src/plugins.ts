@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { apiClient } from './api-client.js';
 import { print, table } from './output.js';
+import { addPluginValues } from './plugin-values.js';
 
 interface Plugin {
   name: string;
@@ -25,7 +26,7 @@ interface Steered {
   replicas: { replica: string; done: boolean; state?: string; generation?: number; reason?: string }[];
 }
 
-/** `codedock plugins list|explain|disable|enable|stop|start|reload`. */
+/** `codedock plugins list|explain|disable|enable|stop|start|reload|settings|set|…`. */
 export function pluginsCommand(): Command {
   const plugins = new Command('plugins').description('See and steer the plugins.');
 
@@ -124,5 +125,6 @@ export function pluginsCommand(): Command {
         );
       });
   }
+  addPluginValues(plugins);
   return plugins;
 }
