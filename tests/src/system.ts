@@ -150,7 +150,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       args: ['--enable-source-maps', path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js')],
       env,
       ready,
-      readyTimeoutMs: 30_000,
+      readyTimeoutMs: 90_000,
       name,
     });
 

@@ -7,8 +7,8 @@ interface OpenApi {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** Routes whose parameter names something of the installation, not of a tenant. */
-const INSTALLATION_WIDE = new Set(['/v1/agents/{name}', '/v1/plugins/{name}/disable', '/v1/plugins/{name}/enable']);
+/** Routes whose parameter names something of the installation, not of a tenant; what a tenant keeps there has its own test. */
+const INSTALLATION_WIDE = /^\/v1\/(agents|plugins)\/\{name\}/;
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
 let system: System;
@@ -54,6 +54,7 @@ describe("another tenant's key", () => {
   let runId: string;
   let approvalId: string;
   let callId: string;
+  let webhookId: string;
   let paths: OpenApi['paths'];
 
   beforeAll(async () => {
@@ -64,11 +65,16 @@ describe("another tenant's key", () => {
     approvalId = (waiting as RunView & { approvalId: string }).approvalId;
     const approval = await system.api<{ calls: { callId: string }[] }>('GET', `/v1/approvals/${approvalId}`);
     callId = approval.body.calls[0]?.callId as string;
+    const webhook = await system.api<{ id: string }>('POST', '/v1/webhooks', {
+      url: 'https://hooks.example.com/private',
+    });
+    webhookId = webhook.body.id;
     paths = (await system.api<OpenApi>('GET', '/openapi.json', undefined, { key: null })).body.paths;
   });
 
   const bodies = (): Record<string, unknown> => ({
     'POST /v1/sessions/{sessionId}/runs': { content: 'mine now' },
+    'POST /v1/tool-calls/{callId}/resolve': { outcome: 'did_not' },
     'POST /v1/approvals/{approvalId}/decisions': { decisions: [{ callId, decision: 'approve' }] },
   });
 
@@ -96,10 +102,10 @@ describe("another tenant's key", () => {
 
   it('answers 404 on every route with an id, as for an id that does not exist, and changes nothing', async () => {
     const before = await rowsOf(sessionId);
-    const own = { sessionId, runId, approvalId, callId };
+    const own = { sessionId, runId, approvalId, callId, webhookId };
     const walked: string[] = [];
     for (const { name, method, path } of requests()) {
-      if (!path.includes('{') || INSTALLATION_WIDE.has(path)) continue;
+      if (!path.includes('{') || INSTALLATION_WIDE.test(path)) continue;
       walked.push(name);
       const unknown = Object.fromEntries(Object.keys(own).map((parameter) => [parameter, randomUUID()]));
       const body = method === 'GET' ? undefined : (bodies()[name] ?? {});
@@ -124,17 +130,39 @@ describe("another tenant's key", () => {
     );
     expect(await rowsOf(sessionId)).toEqual(before);
     // The same requests are no 404 for the owner: the ids were right.
-    for (const path of ['/v1/sessions/{sessionId}', '/v1/runs/{runId}', '/v1/approvals/{approvalId}']) {
+    for (const path of [
+      '/v1/sessions/{sessionId}',
+      '/v1/runs/{runId}',
+      '/v1/approvals/{approvalId}',
+      '/v1/webhooks/{webhookId}',
+    ]) {
       expect((await system.api('GET', filled(path, own))).status).toBe(200);
     }
   });
 
   it('sees nothing in any list, also where the list is asked for by a foreign id', async () => {
-    for (const path of ['/v1/sessions', '/v1/approvals', `/v1/approvals?sessionId=${sessionId}&runId=${runId}`]) {
+    for (const path of [
+      '/v1/sessions',
+      '/v1/webhooks',
+      '/v1/approvals',
+      `/v1/approvals?sessionId=${sessionId}&runId=${runId}`,
+    ]) {
       const { body } = await system.api<{ items: unknown[] }>('GET', path, undefined, { key: foreignKey });
       expect({ path, items: body.items }).toEqual({ path, items: [] });
       expect((await system.api<{ items: unknown[] }>('GET', path)).body.items.length).toBeGreaterThan(0);
     }
+  });
+
+  it('has plugin settings of its own', async () => {
+    const path = '/v1/plugins/ask/settings';
+    const set = await system.api('PUT', `${path}/limit`, { value: 'private', scope: 'tenant' });
+    expect(set.status).toBe(200);
+    const list = async (key?: string) =>
+      (await system.api<{ items: { key: string }[] }>('GET', path, undefined, key === undefined ? {} : { key })).body;
+    expect((await list()).items).toMatchObject([{ key: 'limit', value: 'private' }]);
+    expect((await list(foreignKey)).items).toEqual([]);
+    await system.api('DELETE', `${path}/limit?scope=tenant`, undefined, { key: foreignKey });
+    expect((await list()).items).toHaveLength(1);
   });
 
   it('has idempotency keys of its own', async () => {
