@@ -1,12 +1,15 @@
 import type { LedgerEvent, LiveBus, Principal } from '@codedock/domain';
-import type { PluginHosts } from '@codedock/plugin-bridge';
+import { NOTIFIED_BY_HOOKS, type PluginHosts } from '@codedock/plugin-bridge';
 
-/** The bus of one use case: what it commits is pushed as always, then told to the plugins that subscribe to it. */
+/**
+ * The bus of one use case: what it commits is pushed as always, then told to the plugins that subscribe to it. A run's end
+ * is told by `onRunEnd`.
+ */
 export function noticingBus(bus: LiveBus, hosts: Pick<PluginHosts, 'notify'>, principal: Principal): LiveBus {
   return {
     publish(push) {
       bus.publish(push);
-      for (const event of push.events ?? []) tell(hosts, principal, event);
+      for (const event of push.events ?? []) if (!NOTIFIED_BY_HOOKS.has(event.type)) tell(hosts, principal, event);
     },
     publishCancel: (push) => bus.publishCancel(push),
     subscribe: (sessionId, onPush) => bus.subscribe(sessionId, onPush),

@@ -8,7 +8,8 @@ import { leaseRun, type RunPorts } from '@codedock/runs';
 import { SpanKind } from '@opentelemetry/api';
 import { type Execution, executeRun } from '../execution/execute-run.js';
 import type { LeaseTimes } from '../execution/lease-watch.js';
-import { listenedBus, noticingBus, tell } from '../plugins/noticing-bus.js';
+import type { RunLedger } from '../ledger/run-ledger.js';
+import { gatesOf, listenedBus, type NoticedRun, noticingBus, tell } from '../plugins/noticing-bus.js';
 import { RunSpans } from '../telemetry/run-spans.js';
 import type { ToolRegistry } from '../tools/tool-registry.js';
 
@@ -45,7 +46,7 @@ export interface RunConsumer {
 /** Starts answering rings, as soon as the plugins can be asked. */
 export async function startRunConsumer(options: RunConsumerOptions): Promise<RunConsumer> {
   const { hosts, logger, runs } = options;
-  const hooks = chain(options.hooks, hosts.hooks());
+  const hooks = chain(options.hooks, gatesOf(hosts.hooks()));
   // A run may be here twice for a moment: parked or handed back, and rung again before the first call has returned.
   const active = new Set<{ readonly runId: string; readonly run: AbortController; readonly done: Promise<void> }>();
   let draining = false;
@@ -55,7 +56,13 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
     const leased = await leaseRun({ ...runs, hooks, bus: collecting(runs.bus, committed) }, runId, options.lease.ttlMs);
     if (leased.kind === 'nothing') return;
     const { snapshot, trace } = leased;
-    const noticed = { tenantId: snapshot.tenantId, runId, principal: snapshot.principal };
+    let ledger: Pick<RunLedger, 'scratchpad'> = snapshot;
+    const noticed: NoticedRun = {
+      tenantId: snapshot.tenantId,
+      runId,
+      principal: snapshot.principal,
+      scratchpad: () => ledger.scratchpad,
+    };
     for (const event of committed) tell(hosts, noticed, event);
     const origin = trace.traceparent === undefined ? ring : trace;
     await withSpan(
@@ -96,6 +103,9 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
               logger.warn({ err: error, runId, attempt: snapshot.attempt, where }, 'a run met a failure'),
             lease: options.lease,
             onTurn: (turn, phase) => spans.onTurn(turn, phase),
+            onLedger: (opened) => {
+              ledger = opened;
+            },
           },
           snapshot,
           run,

@@ -29,6 +29,8 @@ export interface ExecutionPorts {
   readonly lease: LeaseTimes;
   /** Told when a turn begins (or goes on) and when it is complete. */
   readonly onTurn?: (turn: Turn, phase: 'started' | 'completed') => void;
+  /** Given the ledger before anything is written. */
+  readonly onLedger?: (ledger: Pick<RunLedger, 'scratchpad'>) => void;
 }
 
 /** How an attempt was left. `lost`: the run is another's, or the database was gone; nothing more was written. */
@@ -67,6 +69,7 @@ export async function executeRun(
     },
     ...(ports.onTurn === undefined ? {} : { onTurn: ports.onTurn }),
   });
+  ports.onLedger?.(ledger);
   if (snapshot.cancelRequested) run.abort(new RunStopped('cancel'));
   try {
     const result = await runLoop(snapshot, runs.hooks, loopPorts(ports, ledger), run.signal);

@@ -1,4 +1,5 @@
-import type { LedgerEvent, LiveBus, Principal, SessionPush } from '@codedock/domain';
+import type { JsonObject, LedgerEvent, LiveBus, Principal, SessionPush } from '@codedock/domain';
+import type { Hooks } from '@codedock/hooks';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 
 /** Whose events are told to plugins. */
@@ -6,6 +7,17 @@ export interface NoticedRun {
   readonly tenantId: string;
   readonly runId: string;
   readonly principal: Principal;
+  /** The plugins' bag as it is now. */
+  readonly scratchpad: () => JsonObject;
+}
+
+/**
+ * The gates among the plugins' hooks. What happened they are told from what is committed: in the order of the ledger, with
+ * its payloads, and nothing that was not stored in the end.
+ */
+export function gatesOf(hooks: Hooks): Hooks {
+  const { onRunStart, onTurnStart, onToolExecutionStart, onTurnEnd, onRunEnd, ...gates } = hooks;
+  return gates;
 }
 
 /**
@@ -39,6 +51,7 @@ export function tell(hosts: Pick<PluginHosts, 'notify'>, run: NoticedRun, event:
     type: event.type,
     payload: event.payload,
     principal: run.principal,
+    scratchpad: run.scratchpad(),
     site: {
       tenantId: run.tenantId,
       sessionId: event.sessionId,

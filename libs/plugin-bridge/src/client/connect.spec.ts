@@ -658,14 +658,18 @@ describe('notifications', () => {
       opened(),
     );
     bridge.notify({ type: 'assistant.delta', payload: { text: 'x' }, site: opened().site, principal });
-    bridge.notify({ type: 'turn.started', payload: {}, site: opened().site, principal });
+    bridge.notify({ type: 'turn.started', payload: { iteration: 21 }, site: opened().site, principal });
     bridge.notify({ type: 'assistant.completed', payload: { finishReason: 'stop' }, site: opened().site, principal });
-    await until(() => host.notified.length === 22, 'all sent');
+    await until(() => host.notified.length === 23, 'all sent');
     const iterations = host.notified
       .slice(0, 20)
       .map(({ payload }) => (JSON.parse(payload.toString()) as { iteration: number }).iteration);
     expect(iterations).toEqual([...Array(20).keys()].map((at) => at + 1));
-    expect(host.notified.slice(20).map(({ type }) => type)).toEqual(['run.blocked', 'assistant.completed']);
+    expect(host.notified.slice(20).map(({ type }) => type)).toEqual([
+      'run.blocked',
+      'turn.started',
+      'assistant.completed',
+    ]);
   });
 
   it('never block or throw when the host hangs; what is over the queue is counted', async () => {

@@ -59,7 +59,7 @@ export interface PluginHosts {
   gateVersionOf(tool: string, principal: Principal): string;
   /**
    * Hands a committed ledger event to the plugins that subscribe to it: in order per run, at most once, not awaited.
-   * Events that the five notification hooks stand for are ignored here, so that none is sent twice.
+   * Whoever hands over all it commits leaves out the notification hooks (`NOTIFIED_BY_HOOKS`), or events are sent twice.
    */
   notify(notice: EventNotice): void;
   readiness(): PluginReadiness;
@@ -116,9 +116,7 @@ export function connectPluginHosts(options: PluginHostsOptions): PluginHosts {
     tools: (principal) => visibleTools(replicas.standing, principal),
     executeTool: (invocation, signal) => executor.execute(invocation, signal),
     gateVersionOf: (tool, principal) => gateVersion(replicas.standing, tool, principal),
-    notify(notice) {
-      if (!NOTIFIED_BY_HOOKS.has(notice.type)) notifications.send(notice);
-    },
+    notify: (notice) => notifications.send(notice),
     readiness: () => readinessOf(replicas.standing),
     onReadyChange(listener) {
       let last = readinessOf(replicas.standing);
