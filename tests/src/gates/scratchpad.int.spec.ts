@@ -1,4 +1,4 @@
-import { expectNoLeftovers, writePlugin } from '@codedock/testkit';
+import { eventually, expectNoLeftovers, writePlugin } from '@codedock/testkit';
 import { fakeScript, type RunView, type System, startSystem } from '../system.js';
 import { type Asked, asked, hookRecords, messages, type Policies, tell, writePolicy } from './policies.js';
 
@@ -184,6 +184,6 @@ it('is there again after a wait for approval, and with the notice of the end', a
   });
   expect((await system.waitForEnd(run.id)).status).toBe('completed');
   expect(bags(run, 'tools/post-execute')).toEqual([{ input: 1, before: 2 }]);
-  expect(bags(run, 'run.completed')).toEqual([{ input: 1, before: 2 }]);
+  await eventually(() => expect(bags(run, 'run.completed')).toEqual([{ input: 1, before: 2 }]));
   expect(await stored(run)).toEqual({});
 });
