@@ -1,5 +1,6 @@
 import type { JsonObject, JsonValue, Message } from '@codedock/domain';
 import type { GateEvent, GateName } from '@codedock/hooks';
+import { maxPayloadBytes } from '@codedock/proto';
 import type { Directive } from './directive.js';
 
 type AskedGate = Exclude<GateName, 'onLoop' | 'beforeProviderHeaders' | 'afterProviderResponse' | 'afterModelCall'>;
@@ -174,6 +175,19 @@ const sizes: readonly Row[] = Object.entries(texts).flatMap(([size, text]): Row[
     decision: { kind: 'reply', success: false, error: UNICODE },
   },
 ]);
+
+const envelopeOfContent = '{"content":""}'.length;
+
+/** The largest payload that is sent, and one that encoders which escape HTML send back six times as large. */
+const largest: readonly Row[] = ['x', '<'].map(
+  (character): Row => ({
+    title: `beforeInput continues with the largest payload, all of it ${character}`,
+    gate: 'beforeInput',
+    event: { content: character.repeat(maxPayloadBytes - envelopeOfContent) },
+    directive: {},
+    decision: { kind: 'continue' },
+  }),
+);
 
 /** Every decision of every port. */
 const decisions: readonly Row[] = [
@@ -361,4 +375,4 @@ const scratchpad: readonly Row[] = [
 ];
 
 /** The conformance table. */
-export const rows: readonly Row[] = [...sizes, ...decisions, ...scratchpad];
+export const rows: readonly Row[] = [...sizes, ...largest, ...decisions, ...scratchpad];
