@@ -3,7 +3,7 @@ import type { Hooks } from '@codedock/hooks';
 import { eventually, expectNoLeftovers } from '@codedock/testkit';
 import type { Called, Directive, HostCall } from './directive.js';
 import { IN_PROCESS, inProcessHooks } from './in-process-hooks.js';
-import { describePeer, go, oldGo, type Peer, python, typescript } from './peers.js';
+import { describePeer, go, ndjson, oldGo, type Peer, python, typescript } from './peers.js';
 import { gateCall, type PluginHostUnderTest, patient, START_MS, startPluginHost } from './plugin-host.js';
 import { BY, type Row, rows } from './rows.js';
 
@@ -28,6 +28,10 @@ describe('plugins without TLS', () => {
   describePeer('python', python, (peer) => conforms(peer, { autoMtls: false }));
 });
 
+describe('plugins over NDJSON', () => {
+  describePeer('python', ndjson, (peer) => conforms(peer));
+});
+
 /** Puts the table, the call-backs, the tool and the endings to one plugin. */
 function conforms(peer: Peer, pluginJson: object = {}): void {
   const { name } = peer;
@@ -43,7 +47,7 @@ function conforms(peer: Peer, pluginJson: object = {}): void {
   it.each(rows)('$title', (row) => expectRow(row, host.hosts.hooks(), name), ROW_MS);
 
   it('calls the host back, and every refusal is told', async () => {
-    const expected: readonly (readonly [HostCall, number, RegExp])[] = [
+    const all: readonly (readonly [HostCall, number, RegExp])[] = [
       [{ method: 'MemoryUpsert', name: 'näme', text: 'stored 🦫' }, 0, /^$/],
       [{ method: 'MemoryGet', name: 'näme' }, 0, /^stored 🦫$/],
       [{ method: 'MemoryGet', name: 'absent' }, 5, /nothing is stored/],
@@ -64,6 +68,7 @@ function conforms(peer: Peer, pluginJson: object = {}): void {
       [{ method: 'GetSecret', name: 'k' }, 0, /^gehéim$/],
       [{ method: 'ListModels' }, 0, /^openai\/a,fake$/],
     ];
+    const expected = all.filter(([{ method }]) => !peer.without?.includes(method));
     const calls = expected.map(([call]) => call);
     const asked = gateCall({ directive: { calls } as unknown as JsonObject });
     await host.hosts.hooks().beforeToolCall?.(toolEvent, asked.call);

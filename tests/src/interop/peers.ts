@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
-import { copyFile, mkdir, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { repositoryRoot, writePlugin } from '@codedock/testkit';
+import type { HostMethod } from './directive.js';
 
 /** What the build of the peers left for the suites; `absent` says why there is nothing. */
 export interface BuiltPeers {
@@ -28,6 +30,8 @@ export interface Peer {
   readonly name: string;
   /** Whether what its code prints arrives; libraries before go-plugin 1.1 have no service for it. */
   readonly printsArrive: boolean;
+  /** Calls of the host that its transport does not offer. */
+  readonly without?: readonly HostMethod[];
   /** Puts it into a plugin root; answers the path of its executable. */
   install(root: string, name?: string, pluginJson?: object): Promise<string>;
 }
@@ -66,6 +70,23 @@ export const goHost: { readonly program: string } | string =
 
 /** The plugin written in Python, or why there is none. */
 export const python: Peer | string = 'absent' in built.python ? built.python.absent : pythonPeer(built.python);
+
+/** The plugin that speaks NDJSON on stdio; on Python's own library, so that it is there wherever Python is. */
+export const ndjson: Peer | string =
+  spawnSync('python3', ['--version']).status === 0
+    ? {
+        name: 'ndjson',
+        printsArrive: false,
+        without: ['Emit', 'GetActiveTools', 'SetActiveTools', 'GetSystemPrompt'],
+        async install(root, name = 'ndjson', pluginJson) {
+          const folder = await folderFor(root, name, { ...pluginJson, transport: 'stdio' });
+          const executable = path.join(folder, name);
+          await copyFile(path.join(repositoryRoot(), 'tests/interop/ndjson/plugin.py'), executable);
+          await chmod(executable, 0o755);
+          return executable;
+        },
+      }
+    : 'there is no python3 on PATH';
 
 /** Wherever a peer may be absent: its suite, or a skipped test that says why. */
 export function describePeer<T extends object>(title: string, peer: T | string, suite: (peer: T) => void): void {

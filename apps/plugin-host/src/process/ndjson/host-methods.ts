@@ -1,7 +1,7 @@
-import { AppError, isAppError, type JsonObject, type JsonValue } from '@codedock/domain';
+import { AppError, type JsonObject, type JsonValue } from '@codedock/domain';
 import { isPort, plugin } from '@codedock/proto';
 import { status } from '@grpc/grpc-js';
-import { isServiceError } from '../../grpc/status.js';
+import { isServiceError, toServiceError } from '../../grpc/status.js';
 import type { HostCalls } from '../../host-calls/host-calls.js';
 import type { Members } from './frame.js';
 import type { Registrations } from './registrations.js';
@@ -68,11 +68,10 @@ export class HostMethods {
   }
 }
 
-/** The text a plugin gets for an error. */
+/** The text a plugin gets for an error: a code of gRPC's, a colon, what is wrong. */
 export function errorTextOf(error: unknown): string {
-  if (isServiceError(error)) return `${status[error.code] ?? error.code}: ${error.details}`;
-  if (isAppError(error)) return error.message;
-  return 'an internal error occurred; its cause is in the log of the plugin-host';
+  const { code, details } = toServiceError(error);
+  return `${status[code] ?? code}: ${details}`;
 }
 
 function actsOf({

@@ -347,9 +347,14 @@ for text in sys.stdin:
       { session_id: 'other', text: 'x' },
       { error: expect.stringContaining('no call to this plugin is open for session other') },
     ],
-    ['a field of a wrong type', 'io.appendNotice', { text: 7 }, { error: 'io.appendNotice: "text" must be a text' }],
+    [
+      'a field of a wrong type',
+      'io.appendNotice',
+      { text: 7 },
+      { error: 'INVALID_ARGUMENT: io.appendNotice: "text" must be a text' },
+    ],
     ['nothing it may', 'plugin.mgrStop', { name: 'one' }, { error: expect.stringContaining('capability "admin"') }],
-    ['what is not offered', 'io.injectText', {}, { error: 'the method "io.injectText" is not offered' }],
+    ['what is not offered', 'io.injectText', {}, { error: 'UNIMPLEMENTED: the method "io.injectText" is not offered' }],
     ['a stage too late', 'stage.register', { stage: 'llm/stream' }, { error: expect.stringContaining('plugin.start') }],
   ])('may ask for %s', async (_, method, params, outcome) => {
     root.addNdjson('one', input({ call: { method, params } }));
