@@ -1,4 +1,4 @@
-import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -14,6 +14,8 @@ export interface PluginRoot {
   addFixture(name: string, config?: object, settings?: object): string;
   /** Adds the fixture plugin that speaks NDJSON; it needs python3. */
   addNdjson(name: string, config?: object, settings?: object): string;
+  /** Adds a copy of a folder of `examples`. */
+  addExample(name: string): string;
   /** Adds a plugin whose executable is the given text. */
   addScript(name: string, text: string, settings?: object): string;
   remove(): void;
@@ -48,6 +50,11 @@ export function createPluginRoot(): PluginRoot {
       copyFileSync(join(__dirname, 'ndjson-plugin.py'), join(folder, name));
       chmodSync(join(folder, name), 0o755);
       writeFileSync(join(folder, 'plugin.json'), JSON.stringify({ ...settings, transport: 'stdio', config }));
+      return folder;
+    },
+    addExample(name) {
+      const folder = join(path, name);
+      cpSync(join(repositoryRoot, 'examples', name), folder, { recursive: true });
       return folder;
     },
     addScript(name, text, settings) {

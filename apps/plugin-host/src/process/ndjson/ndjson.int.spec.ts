@@ -110,6 +110,25 @@ done
   });
 });
 
+describeWithPython('the example', () => {
+  it('denies, asks and lets pass', async () => {
+    root.addExample('shell-policy');
+    await start();
+    await running.ready();
+    const judge = async (name: string, command: string) => {
+      const payload = Buffer.from(JSON.stringify({ call: { id: 'c1', name, arguments: { command } } }));
+      const answer = await ask('', { payload }, 0, 'tools/pre-execute');
+      return [answer.envelope?.type, answer.outcomes[0]?.outcome, answer.outcomes[0]?.reason];
+    };
+    expect(await judge('shell', 'ls -l')).toEqual(['', 'continued', '']);
+    expect(await judge('other', 'rm -rf /')).toEqual(['', 'continued', '']);
+    expect(await judge('shell', 'sudo rm -rf / ')).toEqual(['tools/denied', 'blocked', 'it would delete everything']);
+    expect(await judge('shell', 'x'.repeat(81))).toEqual(['tools/ask', 'asked', 'the command has 81 characters']);
+    expect((await judge('shell', 'ü'.repeat(600_000)))[2]).toBe('the command has 600000 characters');
+    expect(await judge('shell', 7 as never)).toEqual(['', 'continued', '']);
+  });
+});
+
 describeWithPython('plugins over NDJSON', () => {
   it('take part in the chain like any other', async () => {
     root.addNdjson('one', input({ append: '!', remember: { a: 1 } }));
