@@ -38,6 +38,9 @@ class Security:
         self.handshake_field = ""
         if self.host_certificate is None:
             return
+        trusted = x509.load_pem_x509_certificate(self.host_certificate).public_key()
+        if isinstance(trusted, ec.EllipticCurvePublicKey) and isinstance(trusted.curve, ec.SECP521R1):
+            log("warn", "the host's certificate is P-521: grpcio's wheels take none from a client; turn AutoMTLS off")
         # P-256, whatever curve the host uses: every TLS library takes it.
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])

@@ -82,5 +82,15 @@ describePeer('a go-plugin host', goHost, ({ program }) => {
   describePeer('with the plugin in Python', python, (peer) => {
     drives(peer, []);
     refusesMultiplexing(peer);
+
+    it(
+      'cannot use AutoMTLS, because its own certificate is P-521, and the plugin says so',
+      async () => {
+        const { error, logged } = await drive(peer, '-mtls');
+        expect(error).toMatch(/^ping: /);
+        expect(logged).toContainEqual(expect.objectContaining({ '@message': expect.stringContaining('is P-521') }));
+      },
+      RUN_MS,
+    );
   });
 });
