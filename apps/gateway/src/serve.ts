@@ -1,6 +1,6 @@
 import { AppError } from '@codedock/domain';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
-import { type AppConfig, cannotListen, type Logger, type Shutdown, type Telemetry } from '@codedock/platform';
+import { type AppConfig, cannotListen, isTraced, type Logger, type Shutdown, type Telemetry } from '@codedock/platform';
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
@@ -126,6 +126,7 @@ function connectHosts(
     clientName: `gateway ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
+    traced: isTraced,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),
       save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gate, health, plugin } from '@codedock/proto';
@@ -100,6 +101,33 @@ describe('the gate service', () => {
     }
   });
 
+  it('answers and refuses over a stream as it does call by call', async () => {
+    const replies: gate.DispatchReply[] = [];
+    const stream = client.dispatchStream(allowed);
+    stream.on('data', (reply: gate.DispatchReply) => replies.push(reply));
+    stream.write({ id: 1, request: question() });
+    stream.write({ id: 2, request: question(9) });
+    stream.write({ id: 3, request: { ...question(), port: 'agent/output' } });
+    await until(() => replies.length === 3);
+    const [answered, behind, wrong] = [1, 2, 3].map((id) => replies.find((reply) => reply.id === id));
+    expect(JSON.parse(String(answered?.answer?.envelope?.payload))).toEqual({ content: 'x!' });
+    expect(behind?.refusal?.code).toBe(grpc.status.FAILED_PRECONDITION);
+    expect(wrong?.refusal?.code).toBe(grpc.status.INVALID_ARGUMENT);
+    stream.end();
+    await once(stream, 'end');
+  });
+
+  it('lets no stream in without the token', async () => {
+    const stream = client.dispatchStream(new grpc.Metadata());
+    stream.on('data', () => undefined);
+    stream.write({ id: 1, request: question() });
+    const [error] = (await once(stream, 'error')) as [grpc.ServiceError];
+    expect(error).toMatchObject({
+      code: grpc.status.UNAUTHENTICATED,
+      details: expect.stringContaining('CODEDOCK_INTERNAL_TOKEN'),
+    });
+  });
+
   it('refuses below the epoch the caller knows, and wrong ports', async () => {
     await expect(dispatch(question(9))).rejects.toMatchObject({ code: grpc.status.FAILED_PRECONDITION });
     await expect(dispatch({ ...question(), port: 'agent/output' })).rejects.toMatchObject({
@@ -175,5 +203,17 @@ describe('the gate service', () => {
       expect(reply.status).toBe(health.HealthCheckResponse_ServingStatus.SERVING);
     }
     probe.close();
+  });
+
+  // Last, because the host ends with it.
+  it('ends the streams of its callers when it drains', async () => {
+    const stream = client.dispatchStream(allowed);
+    const ended = once(
+      stream.on('data', () => undefined),
+      'end',
+    );
+    stream.write({ id: 1, request: question() });
+    await once(stream, 'data');
+    await Promise.all([running.close(), ended]);
   });
 });

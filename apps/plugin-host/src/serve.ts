@@ -7,9 +7,8 @@ import { NestFactory } from '@nestjs/core';
 import type { MicroserviceOptions } from '@nestjs/microservices';
 import { appModule } from './app.module.js';
 import type { PluginHostConfig } from './config.js';
-import { dispatchHandler } from './grpc/dispatch-handler.js';
+import { DispatchHandler } from './grpc/dispatch-handler.js';
 import { GateTransport } from './grpc/gate-transport.js';
-import { InternalCallers } from './grpc/internal-callers.js';
 import { PluginHost } from './plugin-host.js';
 
 /** Bytes of the largest message taken: plugins may declare payloads beyond the default cap. */
@@ -30,10 +29,17 @@ export async function servePluginHost(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<RunningPluginHost> {
   const host = new PluginHost(config, log, environment);
+  const dispatches = new DispatchHandler(host, config.internalToken, log);
   let app: INestMicroservice | undefined;
   let closing: Promise<void> | undefined;
+  const drained = () => {
+    const draining = host.drain(drainTimeoutMs);
+    // The server waits for its streams, and callers keep theirs open for good.
+    dispatches.endStreams();
+    return draining;
+  };
   const close = () => {
-    closing ??= host.drain(drainTimeoutMs).then(() => app?.close());
+    closing ??= drained().then(() => app?.close());
     return closing;
   };
   try {
@@ -49,7 +55,7 @@ export async function servePluginHost(
           maxSendMessageLength: maxMessageBytes,
           channelOptions: { 'grpc.enable_channelz': 0 },
         },
-        dispatchHandler(host, new InternalCallers(config.internalToken), log),
+        dispatches,
       ),
       logger: new NestLogger(log),
       abortOnError: false,

@@ -21,3 +21,4 @@ export { portMappings } from './mapping/index.js';
 export type { WireMessage } from './mapping/message-wire.js';
 export type { LaidOver, PayloadText, PortChanges, PortMapping } from './mapping/port-mapping.js';
 export * from './ports/index.js';
+export { type DispatchService, type ServedDispatches, serveDispatchStream } from './stream/serve-dispatch-stream.js';

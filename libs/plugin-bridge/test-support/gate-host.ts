@@ -2,10 +2,12 @@ import { gate, type Port, type plugin } from '@codedock/proto';
 import {
   Server,
   ServerCredentials,
+  type ServerDuplexStream,
   type ServerUnaryCall,
   type ServerWritableStream,
   type sendUnaryData,
 } from '@grpc/grpc-js';
+import { serveDispatchStream } from '../src/stream/serve-dispatch-stream.js';
 
 type Dispatch = (request: gate.GateRequest) => Promise<gate.GateAnswer> | gate.GateAnswer;
 
@@ -16,6 +18,8 @@ export class GateHost {
   readonly executed: gate.ToolRequest[] = [];
   readonly authorizations: string[] = [];
   cancelled = 0;
+  /** Calls that came by themselves, and streams that were opened. */
+  readonly transport = { alone: 0, streams: 0 };
   /** Decides answers; a thrown `{code, details}` becomes the status. */
   onDispatch: Dispatch = (request) => answerTo(request);
   onNotify: (envelope: plugin.Envelope) => Promise<void> | void = () => undefined;
@@ -24,7 +28,11 @@ export class GateHost {
   private server: Server | undefined;
   private readonly watchers = new Set<ServerWritableStream<gate.WatchRequest, gate.Snapshot>>();
 
-  constructor(private snapshot: gate.Snapshot | undefined) {}
+  /** `streams: false`: a host of a version without `DispatchStream`. */
+  constructor(
+    private snapshot: gate.Snapshot | undefined,
+    private readonly options: { readonly streams?: boolean } = {},
+  ) {}
 
   get url(): string {
     return `127.0.0.1:${this.port}`;
@@ -57,9 +65,28 @@ export class GateHost {
         if (this.snapshot !== undefined) call.write(this.snapshot);
       },
       dispatch: unary<gate.GateRequest, gate.GateAnswer>((request) => {
+        this.transport.alone += 1;
         this.asked.push(request);
         return this.onDispatch(request);
       }),
+      dispatchStream: (call: ServerDuplexStream<gate.DispatchCall, gate.DispatchReply>) => {
+        if (this.options.streams === false) {
+          call.emit('error', failing(12, 'no such method'));
+          return;
+        }
+        this.transport.streams += 1;
+        this.authorizations.push(String(call.metadata.get('authorization')[0] ?? ''));
+        serveDispatchStream(call, {
+          dispatch: async (request, signal) => {
+            signal.addEventListener('abort', () => {
+              this.cancelled += 1;
+            });
+            this.asked.push(request);
+            return this.onDispatch(request);
+          },
+          refusalOf: (error) => error as { code: number; details: string },
+        });
+      },
       notify: unary<gate.NotifyRequest, object>(async ({ envelope }) => {
         if (envelope !== undefined) this.notified.push(envelope);
         if (envelope !== undefined) await this.onNotify(envelope);

@@ -1,21 +1,22 @@
-import type { gate } from '@codedock/proto';
-import type { handleUnaryCall } from '@grpc/grpc-js';
 import { type GrpcOptions, ServerGrpc } from '@nestjs/microservices';
+import type { DispatchHandler } from './dispatch-handler.js';
 
 /**
- * Nest's gRPC server, with `Dispatch` served by a handler of its own: what Nest puts around a method (observables,
- * contexts, interceptors) would be a good part of what a gate costs. All other methods are controllers' as usual.
+ * Nest's gRPC server, with `Dispatch` and `DispatchStream` served by handlers of their own: what Nest puts around a
+ * method (observables, contexts, interceptors) would be a good part of what a gate costs. All other methods are
+ * controllers' as usual.
  */
 export class GateTransport extends ServerGrpc {
   constructor(
     options: GrpcOptions['options'],
-    private readonly dispatch: handleUnaryCall<gate.GateRequest, gate.GateAnswer>,
+    private readonly handler: DispatchHandler,
   ) {
     super(options);
   }
 
   override async createService(grpcService: unknown, name: string): Promise<object> {
     const service = await super.createService(grpcService, name);
-    return name === 'GateService' ? { ...service, Dispatch: this.dispatch } : service;
+    if (name !== 'GateService') return service;
+    return { ...service, Dispatch: this.handler.dispatch, DispatchStream: this.handler.dispatchStream };
   }
 }

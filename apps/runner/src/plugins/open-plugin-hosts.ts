@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { AppError } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { isTraced, type Logger } from '@codedock/platform';
 import { capabilitySigner, connectPluginHosts, type PluginHosts } from '@codedock/plugin-bridge';
 import type { Store } from '@codedock/store';
 import type { RunnerConfig } from '../config.js';
@@ -17,6 +17,7 @@ export function openPluginHosts(config: RunnerConfig, store: Store, logger: Logg
     metrics: {
       notificationDropped: (event) => logger.debug({ event }, 'a plugin was not told of an event'),
     },
+    traced: isTraced,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),
       save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),

@@ -11,6 +11,7 @@ export {
   activeTrace,
   activeTraceId,
   inTrace,
+  isTraced,
   recordFailure,
   type SpanOptions,
   type TraceCarrier,

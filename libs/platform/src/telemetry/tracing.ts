@@ -43,6 +43,11 @@ export interface SpanOptions {
   readonly root?: boolean;
 }
 
+/** Whether what happens now is recorded in a trace. */
+export function isTraced(): boolean {
+  return trace.getActiveSpan()?.isRecording() === true;
+}
+
 /**
  * Runs `work` inside a span and ends the span with it. A thrown error marks the span as failed, with its code and its
  * redacted message, and is thrown on. Without telemetry only `work` runs.

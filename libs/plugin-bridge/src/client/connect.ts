@@ -96,7 +96,14 @@ export function connectPluginHosts(options: PluginHostsOptions): PluginHosts {
   const addresses = options.urls.map(parseAddress);
   const memory = new ChainMemory(options.epochStore, logger);
   const replicas = new ReplicaSet(addresses, {
-    replica: { clientName: options.clientName ?? '', token: options.token, tls: options.tls, clock, logger },
+    replica: {
+      clientName: options.clientName ?? '',
+      token: options.token,
+      tls: options.tls,
+      clock,
+      logger,
+      traced: options.traced,
+    },
     resolve: options.resolve ?? resolveHost,
     resolveEveryMs: options.resolveEveryMs ?? 5_000,
     snapshotServesMs: options.snapshotServesMs ?? 10_000,

@@ -7,7 +7,7 @@ import {
   type HookRecord,
   type Principal,
 } from '@codedock/domain';
-import { deadlineSlackMs, type gate, type Port } from '@codedock/proto';
+import type { gate, Port } from '@codedock/proto';
 import { status } from '@grpc/grpc-js';
 import type { CapabilitySigner } from '../capability.js';
 import { cutReason, interpretReply, type PortReply } from '../ports/interpret-reply.js';
@@ -18,7 +18,7 @@ import type { BridgeMetrics } from './options.js';
 import type { Replica } from './replica.js';
 import type { ReplicaSet } from './replica-set.js';
 import { type PortState, type WholeFailure, wholeFailure } from './standing.js';
-import { callOnce, outcomeOf } from './unary.js';
+import { outcomeOf } from './unary.js';
 
 /** A gate's answer from the plugin-hosts. */
 export interface Answered<P extends Port> {
@@ -90,7 +90,6 @@ export class GateAsker {
     const replica = this.replicas.forShadow(asking.port);
     if (replica === undefined || this.showing >= MOST_SHOWN) return;
     this.showing += 1;
-    const { client, metadata, address } = replica;
     const request: gate.GateRequest = {
       port: asking.port,
       envelope: this.envelopeOf(asking, call),
@@ -98,14 +97,7 @@ export class GateAsker {
       budgetMs: asking.budgetMs,
       toolName: asking.subject.tool ?? '',
     };
-    await callOnce<gate.GateRequest, gate.GateAnswer>(
-      client.dispatch.bind(client),
-      request,
-      metadata,
-      asking.budgetMs + deadlineSlackMs,
-      undefined,
-      address.target,
-    );
+    await replica.dispatches.ask(request, undefined);
     this.showing -= 1;
   }
 
@@ -207,15 +199,7 @@ export class GateAsker {
     };
     meter.rpcs += 1;
     replica.inFlight += 1;
-    const { client, metadata, address } = replica;
-    const result = await callOnce<gate.GateRequest, gate.GateAnswer>(
-      client.dispatch.bind(client),
-      request,
-      metadata,
-      left + deadlineSlackMs,
-      call.signal,
-      address.target,
-    );
+    const result = await replica.dispatches.ask(request, call.signal);
     replica.inFlight -= 1;
     if (result.kind === 'failed') {
       const { code, details } = result.error;

@@ -54,6 +54,11 @@ export interface PluginHostsOptions {
   readonly epochStore?: EpochStore;
   /** Authority for call-backs of the plugins that are asked; none when absent. */
   readonly signCapability?: CapabilitySigner;
+  /**
+   * True while the current call belongs to a trace. It then travels as an RPC of its own instead of over the stream of
+   * its replica, so that instrumentation carries the trace on; never when absent.
+   */
+  readonly traced?: () => boolean;
   /** Milliseconds between resolutions of the names; 5,000. */
   readonly resolveEveryMs?: number;
   /** Milliseconds the last snapshot serves after its Watch broke; 10,000. */

@@ -1,6 +1,7 @@
 import type { Clock } from '@codedock/domain';
 import { gate } from '@codedock/proto';
 import { type ChannelOptions, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { DispatchStream } from '../stream/dispatch-stream.js';
 import type { ReplicaAddress } from './addresses.js';
 import { type ChainView, compileSnapshot } from './chain-view.js';
 import type { BridgeLogger, BridgeTls } from './options.js';
@@ -32,6 +33,7 @@ export interface ReplicaOptions {
   readonly tls: BridgeTls | undefined;
   readonly clock: Clock;
   readonly logger: BridgeLogger | undefined;
+  readonly traced: (() => boolean) | undefined;
   readonly onChange: () => void;
 }
 
@@ -39,6 +41,8 @@ export interface ReplicaOptions {
 export class Replica {
   readonly client: gate.GateServiceClient;
   readonly metadata = new Metadata();
+  /** Where gates are asked. */
+  readonly dispatches: DispatchStream;
   /** Gate and tool calls under way. */
   inFlight = 0;
   /** The last snapshot; undefined before the first. */
@@ -65,6 +69,12 @@ export class Replica {
         : credentials.createSsl(tls.ca ?? null, tls.key ?? null, tls.cert ?? null);
     this.client = new gate.GateServiceClient(address.target, channelCredentials, channel);
     if (token !== undefined) this.metadata.set('authorization', `Bearer ${token}`);
+    this.dispatches = new DispatchStream({
+      client: this.client,
+      metadata: this.metadata,
+      target: address.target,
+      traced: options.traced,
+    });
   }
 
   /** Keeps a Watch open until the replica is closed. */
@@ -85,6 +95,7 @@ export class Replica {
   close(): void {
     this.stop.abort();
     this.stream?.cancel();
+    this.dispatches.close();
     this.client.close();
   }
 

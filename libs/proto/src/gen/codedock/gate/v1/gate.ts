@@ -11,9 +11,11 @@ import {
   type CallOptions,
   type ChannelCredentials,
   Client,
+  type ClientDuplexStream,
   type ClientOptions,
   type ClientReadableStream,
   type ClientUnaryCall,
+  type handleBidiStreamingCall,
   type handleServerStreamingCall,
   type handleUnaryCall,
   makeGenericClientConstructor,
@@ -127,6 +129,27 @@ export interface GateRequest {
   budgetMs: number;
   /** Tool the gate is about, for match; empty elsewhere. */
   toolName: string;
+}
+
+export interface DispatchCall {
+  /** Chosen by the caller; unique on its stream while the call is open. */
+  id: number;
+  /** Absent: the caller does not wait for this answer any more. */
+  request?: GateRequest | undefined;
+}
+
+export interface DispatchReply {
+  id: number;
+  /** One of the two is there. */
+  answer?: GateAnswer | undefined;
+  refusal?: Refusal | undefined;
+}
+
+/** What would be the status of a Dispatch. */
+export interface Refusal {
+  /** gRPC status code. */
+  code: number;
+  details: string;
 }
 
 export interface GateAnswer {
@@ -1224,6 +1247,225 @@ export const GateRequest: MessageFns<GateRequest> = {
     message.minChainEpoch = object.minChainEpoch ?? 0;
     message.budgetMs = object.budgetMs ?? 0;
     message.toolName = object.toolName ?? "";
+    return message;
+  },
+};
+
+function createBaseDispatchCall(): DispatchCall {
+  return { id: 0, request: undefined };
+}
+
+export const DispatchCall: MessageFns<DispatchCall> = {
+  encode(message: DispatchCall, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== 0) {
+      writer.uint32(8).uint32(message.id);
+    }
+    if (message.request !== undefined) {
+      GateRequest.encode(message.request, writer.uint32(18).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DispatchCall {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDispatchCall();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.id = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.request = GateRequest.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DispatchCall>): DispatchCall {
+    return DispatchCall.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DispatchCall>): DispatchCall {
+    const message = createBaseDispatchCall();
+    message.id = object.id ?? 0;
+    message.request = (object.request !== undefined && object.request !== null)
+      ? GateRequest.fromPartial(object.request)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseDispatchReply(): DispatchReply {
+  return { id: 0, answer: undefined, refusal: undefined };
+}
+
+export const DispatchReply: MessageFns<DispatchReply> = {
+  encode(message: DispatchReply, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.id !== 0) {
+      writer.uint32(8).uint32(message.id);
+    }
+    if (message.answer !== undefined) {
+      GateAnswer.encode(message.answer, writer.uint32(18).fork()).join();
+    }
+    if (message.refusal !== undefined) {
+      Refusal.encode(message.refusal, writer.uint32(26).fork()).join();
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): DispatchReply {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseDispatchReply();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.id = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.answer = GateAnswer.decode(reader, reader.uint32());
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.refusal = Refusal.decode(reader, reader.uint32());
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<DispatchReply>): DispatchReply {
+    return DispatchReply.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<DispatchReply>): DispatchReply {
+    const message = createBaseDispatchReply();
+    message.id = object.id ?? 0;
+    message.answer = (object.answer !== undefined && object.answer !== null)
+      ? GateAnswer.fromPartial(object.answer)
+      : undefined;
+    message.refusal = (object.refusal !== undefined && object.refusal !== null)
+      ? Refusal.fromPartial(object.refusal)
+      : undefined;
+    return message;
+  },
+};
+
+function createBaseRefusal(): Refusal {
+  return { code: 0, details: "" };
+}
+
+export const Refusal: MessageFns<Refusal> = {
+  encode(message: Refusal, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.code !== 0) {
+      writer.uint32(8).uint32(message.code);
+    }
+    if (message.details !== "") {
+      writer.uint32(18).string(message.details);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): Refusal {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRefusal();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.code = reader.uint32();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.details = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<Refusal>): Refusal {
+    return Refusal.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<Refusal>): Refusal {
+    const message = createBaseRefusal();
+    message.code = object.code ?? 0;
+    message.details = object.details ?? "";
     return message;
   },
 };
@@ -2451,6 +2693,20 @@ export const GateServiceService = {
     responseSerialize: (value: GateAnswer): Buffer => encoded(GateAnswer, value),
     responseDeserialize: (value: Buffer): GateAnswer => GateAnswer.decode(value),
   },
+  /**
+   * Dispatch for all calls of one caller over one stream: opening a stream per call is most of what a small call costs.
+   * Answers come in any order. A caller that finds this UNIMPLEMENTED uses Dispatch. The host ends the stream when it
+   * drains, after the answers of the calls it has taken.
+   */
+  dispatchStream: {
+    path: "/codedock.gate.v1.GateService/DispatchStream" as const,
+    requestStream: true as const,
+    responseStream: true as const,
+    requestSerialize: (value: DispatchCall): Buffer => encoded(DispatchCall, value),
+    requestDeserialize: (value: Buffer): DispatchCall => DispatchCall.decode(value),
+    responseSerialize: (value: DispatchReply): Buffer => encoded(DispatchReply, value),
+    responseDeserialize: (value: Buffer): DispatchReply => DispatchReply.decode(value),
+  },
   /** Hands a ledger event to the plugins that subscribe to it. Answered when queued, not when delivered. */
   notify: {
     path: "/codedock.gate.v1.GateService/Notify" as const,
@@ -2529,6 +2785,12 @@ export interface GateServiceServer extends UntypedServiceImplementation {
    * FAILED_PRECONDITION: the host's epoch is below min_chain_epoch; nobody was asked.
    */
   dispatch: handleUnaryCall<GateRequest, GateAnswer>;
+  /**
+   * Dispatch for all calls of one caller over one stream: opening a stream per call is most of what a small call costs.
+   * Answers come in any order. A caller that finds this UNIMPLEMENTED uses Dispatch. The host ends the stream when it
+   * drains, after the answers of the calls it has taken.
+   */
+  dispatchStream: handleBidiStreamingCall<DispatchCall, DispatchReply>;
   /** Hands a ledger event to the plugins that subscribe to it. Answered when queued, not when delivered. */
   notify: handleUnaryCall<NotifyRequest, Empty>;
   /** Executes a plugin's tool; cancelling the call cancels it in the plugin. */
@@ -2563,6 +2825,14 @@ export interface GateServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: GateAnswer) => void,
   ): ClientUnaryCall;
+  /**
+   * Dispatch for all calls of one caller over one stream: opening a stream per call is most of what a small call costs.
+   * Answers come in any order. A caller that finds this UNIMPLEMENTED uses Dispatch. The host ends the stream when it
+   * drains, after the answers of the calls it has taken.
+   */
+  dispatchStream(): ClientDuplexStream<DispatchCall, DispatchReply>;
+  dispatchStream(options: Partial<CallOptions>): ClientDuplexStream<DispatchCall, DispatchReply>;
+  dispatchStream(metadata: Metadata, options?: Partial<CallOptions>): ClientDuplexStream<DispatchCall, DispatchReply>;
   /** Hands a ledger event to the plugins that subscribe to it. Answered when queued, not when delivered. */
   notify(request: NotifyRequest, callback: (error: ServiceError | null, response: Empty) => void): ClientUnaryCall;
   notify(
