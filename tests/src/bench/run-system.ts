@@ -6,13 +6,14 @@ import { prepareQueueSchema } from '@codedock/queue';
 import { migrate, openStore, type Store } from '@codedock/store';
 import { freePort, repositoryRoot, startProcess, type TestProcess, temporaryFolder } from '@codedock/testkit';
 import pg from 'pg';
-import { Statements } from './statements.js';
+import { Statements, uncountedUrl } from './statements.js';
 
 /** Gateway and runner as processes over an embedded PostgreSQL that waits for its disk, as in production. */
 export interface RunSystem {
   readonly url: string;
   readonly key: string;
   readonly store: Store;
+  /** For looking on: its statements are not counted. */
   readonly db: pg.Pool;
   readonly statements: Statements;
   readonly gateway: TestProcess;
@@ -38,7 +39,9 @@ export async function startRunSystem(redisUrl: string | undefined): Promise<RunS
     if (redisUrl === undefined) await prepareQueueSchema(postgres.url);
     const store = await openStore({ url: postgres.url, maxConnections: 16 });
     closing.push(() => store.close());
-    const db = new pg.Pool({ connectionString: postgres.url, max: 2 });
+    const db = new pg.Pool({ connectionString: uncountedUrl(postgres), max: 2 });
+    // The server may end a connection that is just being given up.
+    db.on('error', () => undefined);
     closing.push(() => db.end());
     const statements = await Statements.open(postgres);
     closing.push(() => statements.close());

@@ -14,16 +14,23 @@ export interface StatementCount {
 }
 
 /** Functions, tables and settings of the queue library. */
-const QUEUE_STATEMENT = /bullmq|\b(add_job|claim|move_to|next_signal|has_waiting|next_delay|extend_lock|retry_job)/i;
+const QUEUE_STATEMENT =
+  /bullmq|\b(add_job|move_\w+|next_signal|has_waiting|next_delay|extend_locks?|retry_job)\(|min_client_version/i;
 
-/** Counts statements on the server, by the extension pg_stat_statements; its own connection is not counted. */
+/** The product's database by a role whose statements are not counted. */
+export function uncountedUrl({ url, adminUrl }: Pick<EmbeddedPostgresAddress, 'url' | 'adminUrl'>): string {
+  const address = new URL(adminUrl);
+  address.pathname = new URL(url).pathname;
+  return address.href;
+}
+
+/** Counts statements on the server, by the extension pg_stat_statements; what its own role runs is not counted. */
 export class Statements {
   private constructor(private readonly client: pg.Client) {}
 
   static async open({ url, adminUrl }: EmbeddedPostgresAddress): Promise<Statements> {
-    const address = new URL(adminUrl);
-    address.pathname = new URL(url).pathname;
-    const client = new pg.Client({ connectionString: address.href });
+    const client = new pg.Client({ connectionString: uncountedUrl({ url, adminUrl }) });
+    client.on('error', () => undefined);
     await client.connect();
     await client.query('CREATE EXTENSION IF NOT EXISTS pg_stat_statements');
     return new Statements(client);
