@@ -4,4 +4,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261201000000_decisions_and_webhooks',
   '20261202000000_plugin_values',
   '20261203000000_retried_calls',
+  '20261204000000_webhook_lock_order',
 ];

@@ -1,4 +1,5 @@
 import { AppError, WEBHOOK_EVENTS } from '@codedock/domain';
+import type { Webhook } from '@codedock/store';
 import { Body, Controller, Inject, Param, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { By, type Caller } from '../auth/caller.js';
@@ -49,7 +50,7 @@ export class WebhooksController {
     idempotent: true,
   })
   create(
-    @By() { tenantId, keyId }: Caller,
+    @By() { tenantId, keyId, keyName }: Caller,
     @Body() { url, description, events = [...WEBHOOK_EVENTS] }: CreateWebhook,
     @Req() request: FastifyRequest,
     @Res({ passthrough: true }) reply: FastifyReply,
@@ -64,6 +65,7 @@ export class WebhooksController {
         { tenantId, id: ids.next(), url: target, events, secret, createdBy: keyId, ...defined({ description }) },
         claim === undefined ? undefined : { ...claim, status: 201, body: { secret } },
       );
+      await this.audit(tenantId, keyName, 'webhook.created', created);
       return { status: 201, body: { ...created, secret } };
     });
   }
@@ -94,8 +96,10 @@ export class WebhooksController {
     scopes: ['admin'],
     answers: { 204: { description: 'It is gone.' } },
   })
-  delete(@By() { tenantId }: Caller, @Param('webhookId') webhookId: string) {
-    return this.store.webhooks.delete(tenantId, webhookId);
+  async delete(@By() { tenantId, keyName }: Caller, @Param('webhookId') webhookId: string) {
+    const deleted = await this.store.webhooks.get(tenantId, webhookId);
+    await this.store.webhooks.delete(tenantId, webhookId);
+    await this.audit(tenantId, keyName, 'webhook.deleted', deleted);
   }
 
   @Endpoint('GET', ':webhookId/deliveries', {
@@ -118,5 +122,11 @@ export class WebhooksController {
       ...defined({ before: cursor }),
     });
     return toPage(found, limit);
+  }
+
+  /** Only where it leads: path and query of a webhook's address are often its secret. */
+  private audit(tenantId: string, actor: string, action: string, { id, url, events }: Webhook): Promise<void> {
+    const detail = { origin: new URL(url).origin, events: [...events] };
+    return this.store.audit.admin({ tenantId, actor, action, target: id, detail });
   }
 }

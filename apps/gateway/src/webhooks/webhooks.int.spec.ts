@@ -11,6 +11,7 @@ import {
   TestTenant as StoreTenant,
   type TestDatabase,
 } from '@codedock/testkit';
+import { Client } from 'pg';
 import { clock } from '../clock.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { startWebhookSender, type WebhookSender } from './webhook-sender.js';
@@ -58,11 +59,14 @@ let gateway: TestGateway;
 let tenant: TestTenant;
 let inStore: StoreTenant;
 let receiver: Receiver;
+let observer: Client;
 const senders: WebhookSender[] = [];
 
 beforeAll(async () => {
   database = await createTestDatabase();
   gateway = await startTestGateway(database.url, { CODEDOCK_WEBHOOK_ALLOW_PRIVATE: 'true' });
+  observer = new Client({ connectionString: database.url });
+  await observer.connect();
 });
 beforeEach(async () => {
   tenant = await gateway.tenant(`webhooks ${randomUUID()}`);
@@ -75,6 +79,7 @@ afterEach(async () => {
   await receiver.close();
 });
 afterAll(async () => {
+  await observer.end();
   expect(await gateway.stop()).toBe(true);
   await database.drop();
   await expectNoLeftovers();
@@ -132,6 +137,10 @@ describe('a webhook', () => {
     expect((await send('DELETE', `/${id}`)).status).toBe(204);
     expect((await send('GET', `/${id}`)).status).toBe(404);
     expect((await send('DELETE', `/${id}`)).status).toBe(404);
+    const audit = await observer.query('SELECT action, detail FROM admin_audit WHERE target = $1 ORDER BY id', [id]);
+    expect(audit.rows.map(({ action }) => action)).toEqual(['webhook.created', 'webhook.deleted']);
+    // The path of such an address is often its secret.
+    expect(JSON.stringify(audit.rows)).not.toContain('/hook');
   });
 
   it('is created once under an idempotency key, and shows the same secret to its creator again', async () => {
@@ -163,7 +172,7 @@ describe('the sender', () => {
         logger: createLogger({ app: 'gateway', level: 'silent', format: 'json' }),
         allowPrivate: true,
         intervalMs: 20,
-        timeoutMs: 300,
+        timeoutMs: 1_000,
         retryDelaysMs: [20, 40],
         ...more,
       }),
@@ -217,7 +226,8 @@ describe('the sender', () => {
     await ended();
     sender();
     await eventually(async () => expect(await deliveries(id)).toMatchObject([{ state: 'delivered' }]));
-    expect(receiver.received).toHaveLength(answers.length + 1);
+    // At least once: a busy receiver may be asked again though it has taken it.
+    expect(receiver.received.length).toBeGreaterThan(answers.length);
     expect(new Set(receiver.received.map(({ headers }) => headers['webhook-id'])).size).toBe(1);
     expect(receiver.received.map(({ path }) => path)).not.toContain('/elsewhere');
   });
