@@ -109,7 +109,7 @@ describeOnEachProfile('what is stored is, but for ids and times, what always was
         await system.stop();
       }
     },
-    90_000,
+    150_000,
   );
 
   afterAll(() => expectNoLeftovers());

@@ -21,7 +21,7 @@ beforeAll(async () => {
       },
     ],
   });
-}, 60_000);
+}, 150_000);
 
 afterAll(async () => {
   await system.stop();

@@ -43,7 +43,7 @@ beforeAll(async () => {
     ],
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s', CODEDOCK_RUNNER_CONCURRENCY: '2' },
   });
-}, 60_000);
+}, 150_000);
 
 afterAll(async () => {
   await system.stop();

@@ -33,7 +33,7 @@ beforeAll(async () => {
     env: { CODEDOCK_LOG_LEVEL: 'debug', CODEDOCK_LEASE_TTL: '3s', CODEDOCK_LEASE_HEARTBEAT: '500ms' },
     runnerEnv: { OPENAI_API_KEY: KEY, OPENAI_BASE_URL: provider.baseUrl, RUNNER_DRAIN_TIMEOUT: '1s' },
   });
-}, 60_000);
+}, 150_000);
 
 afterAll(async () => {
   await system.stop();
@@ -126,7 +126,7 @@ describe('before the run starts', () => {
     expect(await tablesWith('finished')).toEqual(expect.arrayContaining(['public.messages']));
     expect(view).toContain('finished');
     expect(logs()).toContain(run.id);
-  }, 60_000);
+  }, 150_000);
 
   it('a block ends the run as blocked, without a model call', async () => {
     const before = provider.requests.length;

@@ -19,7 +19,7 @@ beforeAll(async () => {
     },
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s' },
   });
-}, 60_000);
+}, 150_000);
 
 afterAll(async () => {
   await system.stop();

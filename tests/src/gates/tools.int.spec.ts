@@ -65,7 +65,7 @@ beforeAll(async () => {
     ],
     runnerEnv: { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: provider.baseUrl, RUNNER_DRAIN_TIMEOUT: '1s' },
   });
-}, 60_000);
+}, 150_000);
 
 afterAll(async () => {
   await system.stop();
