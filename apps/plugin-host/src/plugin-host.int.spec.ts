@@ -98,17 +98,25 @@ describe('plugins that behave', () => {
     const answer = await ask('x');
     const replies = Object.fromEntries(answer.outcomes.map(({ plugin: name, reason }) => [name, JSON.parse(reason)]));
     expect(replies['reads']).toEqual({ reply: { text: 'v' } });
-    expect(replies['asks-secret']).toMatchObject({
-      code: 12,
-      error: expect.stringContaining('GetSecret is not offered'),
-    });
+    expect(replies['asks-secret']).toEqual({ reply: { value: 'secret of k' } });
     expect(running.gateway.calls.find(({ method }) => method === 'memoryGet')).toEqual({
       method: 'memoryGet',
       plugin: 'reads',
       capability: 'cap-1',
+      background: false,
       token: 'Bearer a-token-of-this-test-with-32-characters',
     });
   });
+
+  it.each(['RegisterCommand', 'RegisterFlag', 'SendUserMessage', 'AppendEntry', 'EventsEmit'])(
+    'are told that %s is not offered',
+    async (method) => {
+      root.addFixture('curious', input({ call: { method, request: {} } }));
+      await start();
+      await running.ready();
+      expect(JSON.parse((await ask('x')).outcomes[0]?.reason ?? '')).toMatchObject({ code: 12 });
+    },
+  );
 
   it('are refused a call-back without a call in flight for the session, and it is recorded', async () => {
     root.addFixture('nosy', input({ call: { method: 'appendNotice', request: { sessionId: 'other', text: 'hi' } } }));

@@ -61,9 +61,13 @@ async function main() {
   let brokerStream;
   const server = new grpc.Server(unlimited);
   const callHost = (method, request) =>
-    new Promise((resolve, reject) =>
-      hostClient[method](request, (error, reply) => (error ? reject(error) : resolve(reply))),
-    );
+    new Promise((resolve, reject) => {
+      const done = (error, reply) => (error ? reject(error) : resolve(reply));
+      if (hostClient[method]) return hostClient[method](request, done);
+      // A method that no proto of ours names.
+      const empty = () => Buffer.alloc(0);
+      hostClient.makeUnaryRequest(`/codedock.plugin.v1.Host/${method}`, empty, empty, {}, done);
+    });
 
   const noteCancel = (call, behaviour) => {
     if (behaviour.noteCancel) call.on('cancelled', () => appendFileSync(behaviour.noteCancel, 'cancelled\n'));

@@ -190,6 +190,8 @@ export interface RunWork {
   readonly runId: string;
   readonly config: RunConfig;
   readonly principal: Principal;
+  /** So far, completions of plugins included. */
+  readonly usage: Usage;
   /** Present once `beforeRunStart` has been answered, until the run ends. */
   readonly start?: RunStart;
 }

@@ -102,7 +102,8 @@ export function runStore(database: Database): RunStore {
     async work({ tenantId, sessionId, runId }) {
       if (!isId(sessionId) || (runId !== undefined && !isId(runId))) return undefined;
       return one<RunWork>(
-        `SELECT jsonb_build_object('runId', r.id, 'config', r.config, 'principal', r.principal)
+        `SELECT jsonb_build_object('runId', r.id, 'config', r.config, 'principal', r.principal,
+             'usage', jsonb_build_object('inputTokens', r.input_tokens, 'outputTokens', r.output_tokens))
            || CASE WHEN r.start IS NULL THEN '{}' ELSE jsonb_build_object('start', r.start) END AS result
          FROM runs r WHERE r.session_id = $1 AND r.tenant_id = $2 AND ($3::uuid IS NULL OR r.id = $3)
          ORDER BY r.position DESC LIMIT 1`,

@@ -32,6 +32,7 @@ beforeAll(async () => {
     },
     agents: [
       { name: 'default', systemPrompt: 'You are plain.', model: { provider: 'fake', name: 'fake' }, tools: ['ping'] },
+      { name: 'poor', model: { provider: 'fake', name: 'fake' }, limits: { maxTokens: 2_500, maxParallelTools: 1 } },
       {
         name: 'http',
         systemPrompt: 'You are http.',
@@ -125,6 +126,18 @@ describe('completions', () => {
       [run.id],
     );
     expect(rows).toEqual([{ asked: 2 }]);
+  });
+
+  it('are refused once the run has used its tokens', async () => {
+    const sessionId = await system.createSession();
+    const asking = (text: string) => ({ name: 'ask_host', arguments: { method: 'complete', text } });
+    const content = fakeScript({ toolCalls: [asking('a'.repeat(3_000)), asking('more')] });
+    await system.waitForEnd((await system.startRun(sessionId, { content, agent: 'poor' })).id);
+    const results = (await system.events(sessionId)).filter(({ type }) => type === 'tool.execution_result');
+    expect(results.map(({ payload }) => (payload['result'] as { output: Told }).output)).toMatchObject([
+      { text: expect.stringContaining('You said: aaa') },
+      { code: 'RESOURCE_EXHAUSTED', error: expect.stringContaining('used its 2500 tokens') },
+    ]);
   });
 
   it('are cut at the budget of the gate, which still decides', async () => {

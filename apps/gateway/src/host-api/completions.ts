@@ -11,7 +11,7 @@ import { ATTRIBUTES, withSpan } from '@codedock/platform';
 import type { plugin } from '@codedock/proto';
 import type { Store } from '@codedock/store';
 import type { Authority } from './plugin-authority.js';
-import { sessionWork } from './session-work.js';
+import { type SessionWork, sessionWork } from './session-work.js';
 
 /** Milliseconds a completion takes at most. */
 const LONGEST_MS = 30_000;
@@ -39,7 +39,7 @@ export interface CompletionLimit {
 /**
  * One model call of a plugin: the profile's model, no tools, no gates; accounted to the run, or where there is none to
  * the session, before it is answered. Cut at 30 s and at the end of the call it was made in.
- * @throws AppError `provider_timeout` when it was cut, `provider_*` as the model fails, `invalid_request`, `too_large`.
+ * @throws AppError `rate_limited` when the run has used its tokens, `provider_timeout` when it was cut, `provider_*` as the model fails, `invalid_request`, `too_large`.
  */
 export async function complete(
   parts: CompletionParts,
@@ -52,6 +52,7 @@ export async function complete(
     throw new AppError('too_large', `Complete takes at most ${MAX_TEXT} characters of prompt and text together.`);
   const { capability, plugin: name } = authority;
   const work = await sessionWork(parts.store, authority);
+  requireTokens(work);
   const timeoutMs = Math.min(LONGEST_MS, limit.timeoutMs || LONGEST_MS, capability.expiresAt - parts.now());
   const cut = AbortSignal.timeout(Math.max(1, Math.floor(timeoutMs)));
   const request: ModelRequest = {
@@ -88,6 +89,13 @@ export async function complete(
     ...(work.runId === undefined ? {} : { runId: work.runId }),
   });
   return wellFormedText(reply.text);
+}
+
+/** What a run may not spend itself, no plugin spends for it. */
+function requireTokens({ config, usage }: SessionWork): void {
+  const { maxTokens } = config.limits;
+  if (maxTokens === undefined || usage === undefined || usage.inputTokens + usage.outputTokens < maxTokens) return;
+  throw new AppError('rate_limited', `Complete was refused: the run has used its ${maxTokens} tokens.`);
 }
 
 async function replyOf(models: Pick<Models, 'for'>, request: ModelRequest, signal: AbortSignal): Promise<ModelReply> {

@@ -1,4 +1,4 @@
-import { AppError, configFor, type Principal, type RunConfig } from '@codedock/domain';
+import { AppError, configFor, type Principal, type RunConfig, type Usage } from '@codedock/domain';
 import type { Store } from '@codedock/store';
 import { DEFAULT_AGENT } from '../agents/read-profiles.js';
 import type { Authority } from './plugin-authority.js';
@@ -9,6 +9,8 @@ export interface SessionWork {
   readonly runId?: string;
   readonly config: RunConfig;
   readonly principal: Principal;
+  /** Of the run so far; absent where there is none. */
+  readonly usage?: Usage;
   /** As `beforeRunStart` left it, else the configuration's. */
   readonly systemPrompt: string;
 }
@@ -31,6 +33,7 @@ export async function sessionWork(
       runId: found.runId,
       config: found.config,
       principal: found.principal,
+      usage: found.usage,
       systemPrompt: found.start?.systemPrompt ?? found.config.systemPrompt,
     };
   }

@@ -52,6 +52,8 @@ export interface HostCalls {
   getSecret(request: plugin.SecretKey): Promise<plugin.SecretValue>;
   setSecret(request: plugin.SecretEntry): Promise<object>;
   listModels(request: Addressed): Promise<plugin.Models>;
+  /** Puts a refusal of something that is none of these into log and audit. */
+  refused(method: string, error: unknown): void;
 }
 
 /** Milliseconds a completion may take at most. */
@@ -161,6 +163,7 @@ export function hostCalls(context: HostCallsContext): HostCalls {
       return api.setSecret({ session: addressed('SetSecret', request), key: request.key, value: request.value });
     }),
     listModels: recorded('ListModels', (request) => api.listModels(addressed('ListModels', request))),
+    refused: (method, error) => record(context, method, {}, error),
   };
 }
 

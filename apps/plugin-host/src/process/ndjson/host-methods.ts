@@ -59,10 +59,12 @@ export class HostMethods {
     if (act === undefined)
       throw new AppError('not_supported', `the method ${JSON.stringify(method.slice(0, 100))} is not offered`);
     if (adminMethods.has(method) && !this.context.registrations.capabilities.includes('admin')) {
-      throw new AppError(
+      const refusal = new AppError(
         'capability_refused',
         `${method} needs the capability "admin"; name it in "capabilities" of the handshake's answer`,
       );
+      this.context.calls.refused(method, refusal);
+      throw refusal;
     }
     return act(new Params(method, members), signal);
   }

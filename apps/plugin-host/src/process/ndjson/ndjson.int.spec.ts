@@ -419,6 +419,17 @@ for text in sys.stdin:
     expect(running.gateway.calls.at(-1)).toMatchObject({ method: 'appendNotice', background: true, capability: '' });
   });
 
+  it('without the capability admin steer nobody, and it is recorded', async () => {
+    root.addNdjson('one', input({ call: { method: 'plugin.mgrStop', params: { name: 'one' } } }));
+    await start();
+    await running.ready();
+    expect(JSON.parse((await outcomeOf('x'))?.reason ?? '')).toMatchObject({
+      error: expect.stringContaining('PERMISSION_DENIED: plugin.mgrStop needs the capability "admin"'),
+    });
+    await until(() => running.gateway.records.some(({ kind }) => kind === 'host_call_refused'));
+    expect(status('one')).toMatchObject({ state: 'ready' });
+  });
+
   it('with the capability admin steer other plugins', async () => {
     root.addNdjson('boss', {
       ...input({ call: { method: 'plugin.mgrStop', params: { name: 'other' } } }),
