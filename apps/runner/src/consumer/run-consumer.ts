@@ -91,10 +91,14 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
               stream: (request, gates, signal) => options.models.for(request.model).stream(request, gates, signal),
             }),
             tools: spans.tools(
-              options.tools.forRun(snapshot.config, {
-                list: () => hosts.tools(snapshot.principal),
-                execute: (invocation, signal) => hosts.executeTool(invocation, signal),
-              }),
+              options.tools.forRun(
+                snapshot.config,
+                {
+                  list: () => hosts.tools(snapshot.principal),
+                  execute: (invocation, signal) => hosts.executeTool(invocation, signal),
+                },
+                () => runs.store.sessions.activeTools(snapshot.tenantId, snapshot.sessionId),
+              ),
             ),
             gateVersionOf: (tool) => hosts.gateVersionOf(tool, snapshot.principal),
             drainRequested: () => draining,
