@@ -1,6 +1,15 @@
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { eventually, expectNoLeftovers, type TemporaryFolder, temporaryFolder, writePlugin } from '@codedock/testkit';
+import { promisify } from 'node:util';
+import {
+  eventually,
+  expectNoLeftovers,
+  repositoryRoot,
+  type TemporaryFolder,
+  temporaryFolder,
+  writePlugin,
+} from '@codedock/testkit';
 import { type EventView, fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
 
 /** A policy that asks about large amounts; its second version judges what the first let through. */
@@ -152,6 +161,25 @@ describe('an approval of a plugin’s tool', () => {
     expect(effectsOf(7, 70)).toEqual([{ amount: 70 }, { amount: 7 }]);
     const { body } = await system.api<{ items: unknown[] }>('GET', `/v1/sessions/${run.sessionId}/grants`);
     expect(body.items).toMatchObject([{ tool: 'transfer', scope: 'run', runId: run.id }]);
+  }, 40_000);
+
+  it('is decided call by call with the command', async () => {
+    const codedock = async (...args: string[]) => {
+      const main = path.join(repositoryRoot(), 'apps/cli/dist/main.js');
+      const env = { ...process.env, CODEDOCK_URL: system.url, CODEDOCK_API_KEY: system.key };
+      return (await promisify(execFile)(process.execPath, [main, ...args], { env })).stdout;
+    };
+    const script = fakeScript({ toolCalls: [transfer(11), transfer(12)].flatMap(({ toolCalls }) => toolCalls) });
+    const run = await system.startRun(await system.createSession(), { content: script });
+    const approval = await waiting(run);
+    const [first, second] = approval.calls.map(({ callId }) => callId);
+    expect(await codedock('approvals', 'list')).toContain(second);
+    const edit = ['--call', `${first}`, '--approve', '--edit', '{"amount": 13}', '--scope', 'run'];
+    expect(await codedock('approvals', 'decide', approval.id, ...edit)).toContain('open, 1 approved');
+    expect(await codedock('approvals', 'decide', approval.id, '--deny')).toContain('decided, 1 denied');
+    expect(await system.waitForEnd(run.id)).toMatchObject({ status: 'completed' });
+    expect(effectsOf(11, 12, 13)).toEqual([{ amount: 13 }]);
+    expect(await codedock('tool-calls', 'show', `${second}`)).toContain('denied');
   }, 40_000);
 
   it('that nobody decides: people are reminded once, then it is denied, and the run goes on', async () => {
