@@ -193,6 +193,38 @@ describe('plugins that misbehave', () => {
     expect(answer.failure).toMatchObject({ code: 'gate_timeout', plugin: 'hangs' });
   });
 
+  it('hang, five of them at one gate: it still ends in its time', async () => {
+    for (const name of ['a', 'b', 'c', 'd', 'e']) {
+      root.addFixture(name, {
+        subscriptions: ['agent/request', 'agent/input'],
+        answers: { 'agent/request': { hang: true }, 'agent/input': { hang: true } },
+      });
+    }
+    await start();
+    await running.ready();
+    for (const port of ['agent/request', 'agent/input']) {
+      const startedAt = performance.now();
+      const answer = await running.host.dispatch({
+        port,
+        envelope: plugin.Envelope.fromPartial({ payload: Buffer.from('{"content":"x","system_prompt":"x"}') }),
+        minChainEpoch: 0,
+        budgetMs: 2_000,
+        toolName: '',
+      });
+      const took = performance.now() - startedAt;
+      expect(took).toBeGreaterThan(1_850);
+      expect(took).toBeLessThan(2_000);
+      expect(answer.failure === undefined).toBe(port === 'agent/request');
+    }
+  });
+
+  it('are slow to start: all of them start side by side', async () => {
+    for (const name of ['a', 'b', 'c', 'd']) root.addFixture(name, { bootstrap: { hang: true } }, { required: false });
+    await start();
+    await until(() => processesOf(root.path).length === 4);
+    expect(running.host.listPlugins().plugins.map(({ state }) => state)).toEqual(Array(4).fill('starting'));
+  });
+
   it('open their breaker after five time-outs, then fail in milliseconds', async () => {
     root.addFixture('hangs', input({ hang: true }), { timeoutMs: 50 });
     await start();
