@@ -1,6 +1,6 @@
 import { expectNoLeftovers } from '@codedock/testkit';
 import { fakeScript, type RunView, type System, startSystem } from '../system.js';
-import { asked, countRows, hookRecords, messages, tell, writePolicy } from './policies.js';
+import { asked, countRows, hookRecords, messages, PATIENT, tell, writePolicy } from './policies.js';
 
 const HANGING = fakeScript({ hang: true });
 
@@ -9,11 +9,18 @@ let system: System;
 beforeAll(async () => {
   system = await startSystem({
     plugins: async (root) => {
-      await writePolicy(root, '10-first', { ports: ['agent/input'], timeoutMs: 300 });
+      await writePolicy(root, '05-impatient', {
+        ports: ['agent/input'],
+        timeoutMs: 500,
+        match: { agents: ['watched'] },
+      });
+      await writePolicy(root, '10-first', { ports: ['agent/input'] });
       await writePolicy(root, '20-second', { ports: ['agent/input'] });
     },
+    env: PATIENT,
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s' },
     agents: [
+      { name: 'watched', model: { provider: 'fake', name: 'fake' } },
       {
         name: 'moded',
         model: { provider: 'fake', name: 'fake' },
@@ -44,6 +51,10 @@ const send = (sessionId: string, body: object, key?: string) =>
     },
   );
 
+/** The session's hook records, of those who were to be asked. */
+const recordsOf = async (sessionId: string) =>
+  (await hookRecords(system, { sessionId })).filter(({ outcome }) => outcome !== 'not matched');
+
 /** Everything that a session holds, the audit apart. */
 const contentOf = async (sessionId: string) => ({
   runs: (await system.api<{ items: unknown[] }>('GET', `/v1/sessions/${sessionId}/runs`)).body.items,
@@ -58,7 +69,7 @@ it('handled: 200, nothing is created, and the same key replays it without asking
   const answer = await send(sessionId, body, 'handled');
   expect(answer).toMatchObject({ status: 200, body: { handled: true, runId: null, run: null } });
   expect(await contentOf(sessionId)).toEqual(NOTHING);
-  const records = await hookRecords(system, { sessionId });
+  const records = await recordsOf(sessionId);
   expect(records).toMatchObject([{ gate: 'beforeInput', hook: '10-first', outcome: 'handled', reason: 'mine' }]);
   // Nobody after it was asked.
   expect(asked(system, { sessionId }).map(({ plugin }) => plugin)).toEqual(['10-first']);
@@ -100,43 +111,46 @@ it('block: 403 hook_blocked with the reason and who, nothing created, one audit 
   expect(answer).toMatchObject({ status: 403, body: { code: 'hook_blocked', by: '20-second' } });
   expect(answer.body.detail).toContain('no secrets here');
   expect(await contentOf(sessionId)).toEqual(NOTHING);
-  expect(await hookRecords(system, { sessionId })).toMatchObject([
+  expect(await recordsOf(sessionId)).toMatchObject([
     { hook: '10-first', outcome: 'continued' },
     { gate: 'beforeInput', port: 'agent/input', hook: '20-second', outcome: 'blocked', reason: 'no secrets here' },
   ]);
-  expect((await hookRecords(system, { sessionId }))[1]?.requestId).toEqual(expect.any(String));
+  expect((await recordsOf(sessionId))[1]?.requestId).toEqual(expect.any(String));
 });
 
 it.each([
-  ['hangs', { hang: true }, 'gate_timeout', 'timeout'],
+  ['hangs', { hang: true }, 'gate_timeout', 'timeout', '05-impatient'],
   ['throws', { throw: 'broken policy' }, 'gate_unavailable', 'error'],
   ['answers nonsense', { raw: '{"content":7}' }, 'gate_unavailable', 'invalid'],
   ['empties the content', { raw: '{"content":""}' }, 'gate_unavailable', 'invalid'],
   ['names an unknown mode', { change: { mode: 'unheard-of' } }, 'gate_unavailable', 'invalid'],
-] as const)(
-  'could not ask (it %s): 503, the active run untouched, the key is free',
-  async (how, told, code, outcome) => {
-    const key = `free-${how.replaceAll(' ', '-')}`;
-    const sessionId = await system.createSession();
-    const active = await system.startRun(sessionId, { content: HANGING });
-    await system.waitForRun(active.id, ({ status }) => status === 'running');
-    const failing = { content: 'hello', metadata: tell({ '10-first': { 'agent/input': told } }), onBusy: 'interrupt' };
-    const answer = await send(sessionId, failing, key);
-    expect(answer).toMatchObject({ status: 503, body: { code, by: '10-first' } });
-    expect((await contentOf(sessionId)).messages).toHaveLength(1);
-    expect((await system.api('GET', `/v1/runs/${active.id}`)).body).toMatchObject({
-      status: 'running',
-      cancelRequested: false,
-    });
-    expect((await hookRecords(system, { sessionId })).at(-1)).toMatchObject({ hook: '10-first', outcome });
-    // The very same key works for the same body, and for another one: nothing was stored under it.
-    expect((await send(sessionId, failing, key)).status).toBe(503);
-    const works = await send(sessionId, { content: 'hello', onBusy: 'interrupt' }, key);
-    expect(works.status).toBe(201);
-    await system.waitForEnd(works.body.runId as string);
-    expect((await system.waitForEnd(active.id)).stopReason).toBe('interrupted');
-  },
-);
+] as const)('could not ask (it %s): 503, the active run untouched, the key is free', async (...given) => {
+  const [how, told, code, outcome, by = '10-first'] = given;
+  const key = `free-${how.replaceAll(' ', '-')}`;
+  const sessionId = await system.createSession();
+  const active = await system.startRun(sessionId, { content: HANGING });
+  await system.waitForRun(active.id, ({ status }) => status === 'running');
+  const failing = {
+    agent: by === '10-first' ? 'default' : 'watched',
+    content: 'hello',
+    metadata: tell({ [by]: { 'agent/input': told } }),
+    onBusy: 'interrupt',
+  };
+  const answer = await send(sessionId, failing, key);
+  expect(answer).toMatchObject({ status: 503, body: { code, by } });
+  expect((await contentOf(sessionId)).messages).toHaveLength(1);
+  expect((await system.api('GET', `/v1/runs/${active.id}`)).body).toMatchObject({
+    status: 'running',
+    cancelRequested: false,
+  });
+  expect((await recordsOf(sessionId)).at(-1)).toMatchObject({ hook: by, outcome });
+  // The very same key works for the same body, and for another one: nothing was stored under it.
+  expect((await send(sessionId, failing, key)).status).toBe(503);
+  const works = await send(sessionId, { content: 'hello', onBusy: 'interrupt' }, key);
+  expect(works.status).toBe(201);
+  await system.waitForEnd(works.body.runId as string);
+  expect((await system.waitForEnd(active.id)).stopReason).toBe('interrupted');
+});
 
 it('transform: the rewritten text and mode are stored, the original nowhere', async () => {
   const sessionId = await system.createSession();
@@ -180,7 +194,7 @@ it('two plugins in folder order: the second sees what the first changed', async 
   ]);
   await system.waitForEnd(answer.body.runId as string);
   expect((await messages(system, sessionId))[0]?.content.text).toBe('abc');
-  expect((await hookRecords(system, { sessionId })).map(({ hook, outcome }) => [hook, outcome])).toEqual([
+  expect((await recordsOf(sessionId)).map(({ hook, outcome }) => [hook, outcome])).toEqual([
     ['10-first', 'changed'],
     ['20-second', 'changed'],
   ]);
