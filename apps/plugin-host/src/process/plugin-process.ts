@@ -12,7 +12,7 @@ import { PluginLog } from './plugin-log.js';
 import { markVariable } from './process-table.js';
 
 const maxHandshakeBytes = 64 * 1024;
-const drainGraceMs = 200;
+const drainGraceMs = 50;
 
 /** How a process ended. */
 export interface Exit {
@@ -63,9 +63,6 @@ export class PluginProcess {
     child.stderr?.on('data', (chunk: Buffer) => this.output.write(chunk));
     this.firstLine = frames ? Promise.resolve(undefined) : readFirstLine(child);
     const unwatch = guardian.limits.watch({ mark, limits, onExceeded: (reason) => this.kill(reason) });
-    this.gone = new Promise<void>((resolve) => {
-      child.once('exit', () => void killMarked(mark).finally(resolve));
-    });
     this.exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
         unwatch();
@@ -83,6 +80,8 @@ export class PluginProcess {
         child.once('close', finish);
       });
     });
+    // Looked for only when calls in flight have been told: it takes longer than they are to wait.
+    this.gone = this.exited.then(() => killMarked(mark));
   }
 
   /** Starts a process. @throws AppError `plugin_refused` saying why the system would not run it. */

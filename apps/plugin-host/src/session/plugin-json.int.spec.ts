@@ -111,7 +111,10 @@ describe('match', () => {
     await until(() => status(host, 'broken')?.state === 'failed');
     expect((await ask(host)).failure).toBeUndefined();
     expect((await ask(host, { principal: principal('other') })).failure).toMatchObject({ plugin: 'broken' });
-    expect(host.host.snapshot().missingRequired).toMatchObject([{ matchJson: '{"tenants":["other"]}' }]);
+    expect(host.host.snapshot()).toMatchObject({
+      ready: true,
+      missingRequired: [{ matchJson: '{"tenants":["other"]}' }],
+    });
   });
 });
 

@@ -14,7 +14,8 @@ export interface SnapshotHeader {
 export function snapshotOf(set: PluginSet, header: SnapshotHeader): gate.Snapshot {
   const { table } = set;
   const missing = table.missing.map(({ plugin, reason, matchJson = '' }) => ({ plugin, reason, matchJson }));
-  const [first] = missing;
+  // One that is missed by some callers only must not take the host from the others.
+  const first = missing.find(({ matchJson }) => matchJson === '');
   const reason =
     header.notReady || (first === undefined ? '' : `required plugin ${first.plugin} is not up: ${first.reason}`);
   return {
