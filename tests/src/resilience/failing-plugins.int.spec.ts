@@ -10,7 +10,7 @@ import {
 } from '@codedock/testkit';
 import { type EventView, fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
 import { installShipped } from './shipped-plugin.js';
-import { TROUBLE, troubleAt } from './trouble.js';
+import { troubleAt, troublemaker } from './trouble.js';
 
 const SECRET = 'AKIAIOSFODNN7EXAMPLE';
 /** The budget of a gate and what its host needs to give up, milliseconds. */
@@ -44,7 +44,14 @@ beforeAll(async () => {
           { name: 'stall', outcome: 'hang' },
         ],
       });
-      await writePlugin(root, 'trouble', { source: TROUBLE });
+      // Given up half a second before its gate is: a busy machine needs more than the host's 100 ms to carry an answer.
+      await writePlugin(root, 'slow', {
+        source: troublemaker('slow', ['agent/request', 'tools/post-execute']),
+        pluginJson: { timeoutMs: 1_500 },
+      });
+      await writePlugin(root, 'trouble', {
+        source: troublemaker('trouble', ['agent/input', 'agent/pre-step', 'tools/pre-execute']),
+      });
     },
     agents: [
       {
@@ -60,6 +67,8 @@ beforeAll(async () => {
       CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
     },
   });
+  // What is loaded at first use is loaded now: the limits below are about gates.
+  await finished({ content: fakeScript({ toolCalls: [{ name: 'leak' }] }, { text: 'warm' }) });
 }, START_MS);
 
 afterAll(async () => {
@@ -110,7 +119,7 @@ describe('a plugin hangs after redact has answered', () => {
       agent: 'recorded',
       ...troubleAt('agent/request', 'hang'),
     });
-    expect({ run, rows }).toMatchObject({ run: { status: 'completed', stopReason: 'completed' } });
+    expect({ run }).toMatchObject({ run: { status: 'completed', stopReason: 'completed' } });
     const sent = provider.requests.slice(before).map(({ body }) => body.toString('utf8'));
     expect(sent).toHaveLength(2);
     for (const body of sent) {
@@ -118,7 +127,7 @@ describe('a plugin hangs after redact has answered', () => {
       expect(body).toContain('Deploy with ');
     }
     expect(row(rows, 'redact', 'transformContext').outcome).toBe('changed');
-    const hung = row(rows, 'trouble', 'transformContext');
+    const hung = row(rows, 'slow', 'transformContext');
     expect(hung.outcome).toBe('timeout');
     expect(hung.startedMs + hung.durationMs).toBeLessThan(BUDGET_MS);
   });
@@ -141,7 +150,7 @@ describe('a plugin hangs after redact has answered', () => {
     expect(texts[0].text).toContain('the key is ');
     expect(texts[0].text).not.toContain(SECRET);
     expect(row(rows, 'redact', 'afterToolCall').outcome).toBe('changed');
-    expect(row(rows, 'trouble', 'afterToolCall').outcome).toBe('timeout');
+    expect(row(rows, 'slow', 'afterToolCall').outcome).toBe('timeout');
   });
 });
 

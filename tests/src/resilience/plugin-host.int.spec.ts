@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { eventually, expectNoLeftovers, writePlugin } from '@codedock/testkit';
 import { apiOf } from '../api.js';
 import { fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
-import { TROUBLE, troubleAt } from './trouble.js';
+import { troubleAt, troublemaker } from './trouble.js';
 
 /** Pids of processes whose command line mentions `text`; the plugins of a test are started from its own folder. */
 function processesOf(text: string): number[] {
@@ -45,7 +45,7 @@ describe('the plugin-host is not there', () => {
       pluginHostLater: true,
       plugins: async (root) => {
         await writePlugin(root, 'append', { mode: 'append', port: 'agent/pre-step', text: ' (seen)' });
-        await writePlugin(root, 'trouble', { source: TROUBLE });
+        await writePlugin(root, 'trouble', { source: troublemaker('trouble', ['agent/input', 'tools/pre-execute']) });
       },
     });
   }, START_MS);

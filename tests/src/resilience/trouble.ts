@@ -6,13 +6,22 @@ export interface Trouble {
   readonly how: 'hang' | 'kill';
 }
 
-/** Metadata of a run in which the plugin `trouble` does as it is told; it leaves every other run alone. */
+/** Metadata of a run in which a troublemaker does as it is told; it leaves every other run alone. */
 export function troubleAt(port: PortName, how: Trouble['how']): { readonly metadata: { readonly trouble: Trouble } } {
   return { metadata: { trouble: { port, how } } };
 }
 
-/** Source of the plugin `trouble`: subscribes to every gate of the fake provider's runs and obeys the run's metadata. */
-export const TROUBLE = `
+/** Handlers by port, as the SDK calls them. */
+const HANDLERS = {
+  'agent/input': 'onAgentInput',
+  'agent/pre-step': 'onAgentPreStep',
+  'agent/request': 'onAgentRequest',
+  'tools/pre-execute': 'onToolPreExecute',
+  'tools/post-execute': 'onToolPostExecute',
+} as const;
+
+/** Source of a plugin that subscribes to some gates and obeys the run's metadata there. */
+export const troublemaker = (name: string, ports: readonly (keyof typeof HANDLERS)[]): string => `
 import { serve } from '@codedock/plugin-sdk';
 
 const obey = (port: string) => async (input: any) => {
@@ -23,12 +32,8 @@ const obey = (port: string) => async (input: any) => {
 };
 
 serve({
-  name: 'trouble',
+  name: '${name}',
   version: '1.0.0',
-  onAgentInput: obey('agent/input'),
-  onAgentPreStep: obey('agent/pre-step'),
-  onAgentRequest: obey('agent/request'),
-  onToolPreExecute: obey('tools/pre-execute'),
-  onToolPostExecute: obey('tools/post-execute'),
+${ports.map((port) => `  ${HANDLERS[port]}: obey('${port}'),`).join('\n')}
 });
 `;

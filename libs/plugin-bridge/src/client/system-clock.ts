@@ -4,9 +4,16 @@ import type { TimerClock } from '@codedock/domain';
 export const systemClock: TimerClock = {
   now: () => Date.now(),
   after(ms, run) {
-    const timer = setTimeout(run, ms);
+    // A process that stalled finds timer and answer due in the same turn: what has arrived is taken in before time is up.
+    let last: NodeJS.Immediate | undefined;
+    const timer = setTimeout(() => {
+      last = setImmediate(run);
+    }, ms);
     timer.unref();
-    return () => clearTimeout(timer);
+    return () => {
+      clearTimeout(timer);
+      clearImmediate(last);
+    };
   },
   sleep(ms, signal) {
     if (signal.aborted) return Promise.resolve();
