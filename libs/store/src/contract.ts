@@ -905,6 +905,8 @@ export interface StoreOptions {
   readonly directUrl?: string;
   /** Connections of the shared pool; 1–100, default 10. */
   readonly maxConnections?: number;
+  /** Longest time one statement may take, milliseconds; default 30,000. A server that has vanished keeps nobody longer. */
+  readonly statementTimeoutMs?: number;
   /** Told about connections that broke while idle. */
   readonly onConnectionError?: (error: Error) => void;
 }

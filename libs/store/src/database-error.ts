@@ -11,7 +11,8 @@ const ILL_FORMED = new Set(['22P02', '22P05', '22021']);
 /** Connection exceptions, shutdown and start of the server, too many connections, and Node's own. */
 const UNREACHABLE =
   /^(08...|57P0.|53300|ECONNREFUSED|ECONNRESET|ENOTFOUND|ENOENT|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|P1001|P1017)$/;
-const UNREACHABLE_TEXT = /Connection terminated|timeout exceeded when trying to connect|pool after calling end/;
+const UNREACHABLE_TEXT =
+  /Connection terminated|timeout exceeded when trying to connect|pool after calling end|Query read timeout|^timeout expired$/;
 
 interface DatabaseFailure {
   readonly code?: unknown;

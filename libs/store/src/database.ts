@@ -20,12 +20,18 @@ export interface Database {
   close(): Promise<void>;
 }
 
+const CONNECT_TIMEOUT_MS = 5_000;
+const STATEMENT_TIMEOUT_MS = 30_000;
+
 /** Opens a pool. Connects lazily. */
 export function openDatabase(options: StoreOptions): Database {
   const pool = new pg.Pool({
     connectionString: options.url,
     max: options.maxConnections ?? 10,
-    connectionTimeoutMillis: 5_000,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    // On this side: a server behind a dead network ends nothing by itself.
+    query_timeout: options.statementTimeoutMs ?? STATEMENT_TIMEOUT_MS,
+    keepAlive: true,
     application_name: 'codedock',
   });
   // A connection that breaks while idle must not end the process; the next query opens another.

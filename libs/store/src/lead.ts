@@ -2,9 +2,19 @@ import pg from 'pg';
 import type { Leadership } from './contract.js';
 import { databaseError } from './database-error.js';
 
+/** Longest time for the connection, and then for its statement, milliseconds. */
+const TIMEOUT_MS = 5_000;
+
 /** Tries to hold the advisory lock of a name on a connection of its own; the lock lives as long as the connection. */
-export async function lead(url: string, name: string): Promise<Leadership | undefined> {
-  const client = new pg.Client({ connectionString: url, application_name: `codedock ${name}`, keepAlive: true });
+export async function lead(url: string, name: string, timeoutMs = TIMEOUT_MS): Promise<Leadership | undefined> {
+  const client = new pg.Client({
+    connectionString: url,
+    application_name: `codedock ${name}`,
+    connectionTimeoutMillis: timeoutMs,
+    query_timeout: timeoutMs,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: 10_000,
+  });
   let held = false;
   const lost = () => {
     held = false;
