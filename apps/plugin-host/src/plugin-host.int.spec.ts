@@ -275,12 +275,15 @@ describe('plugins that misbehave', () => {
     expect(waited).toHaveLength(4);
   });
 
-  it('throw: that is an error of the handler, the process lives', async () => {
-    root.addFixture('throws', input({ throws: 'cannot read' }));
+  it('throw: that is an error of the handler, told without secrets, and the process lives', async () => {
+    root.addFixture('throws', input({ throws: 'cannot read https://me:hunter2@policy.example/' }));
     await start();
     await running.ready();
     const pid = status('throws')?.pid;
-    expect((await ask('x')).outcomes[0]).toMatchObject({ outcome: 'error', reason: 'cannot read' });
+    expect((await ask('x')).outcomes[0]).toMatchObject({
+      outcome: 'error',
+      reason: 'cannot read https://me:[redacted]@policy.example/',
+    });
     expect(status('throws')?.pid).toBe(pid);
   });
 

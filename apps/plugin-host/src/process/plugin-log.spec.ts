@@ -71,6 +71,15 @@ describe('the output of a plugin', () => {
     expect(output.tail()).toEqual(['cannot read path=/x n=[1] module=p']);
   });
 
+  it('keeps no secret in the last lines', () => {
+    const output = new PluginLog(log, 1e9, () => now);
+    output.write(Buffer.from('{"@level":"error","@message":"refused","password":"hunter2","user":"me"}\n'));
+    output.write(Buffer.from('GET https://me:hunter2@policy.example/ with Bearer abcdefghijklmnop\n'));
+    output.write(Buffer.from(`${'x'.repeat(390)} AKIAIOSFODNN7EXAMPLE\n`));
+    expect(output.tail().join('\n')).not.toMatch(/hunter2|abcdefgh|AKIA/);
+    expect(output.tail()[0]).toBe('refused password=[redacted] user=me');
+  });
+
   it('keeps the lines of stderr apart from what is being printed', () => {
     const output = new PluginLog(log, 1e9, () => now);
     output.writePrinted(Buffer.from('half a '));

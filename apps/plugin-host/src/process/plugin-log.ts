@@ -1,4 +1,4 @@
-import type { Logger } from '@codedock/platform';
+import { type Logger, redactText, redactValue } from '@codedock/platform';
 import { LineSplitter } from './line-splitter.js';
 
 const maxLineLength = 16 * 1024;
@@ -67,7 +67,10 @@ function readHclog(line: string): LogRecord | undefined {
 
 /** A record for a message to people: JSON within quotation marks is hard to read. */
 function describe({ message, fields }: LogRecord): string {
-  return [message, ...Object.entries(fields).map(([name, value]) => `${name}=${textOf(value)}`)].join(' ');
+  return [
+    message,
+    ...Object.entries(redactValue(fields) as LogRecord['fields']).map(([name, value]) => `${name}=${textOf(value)}`),
+  ].join(' ');
 }
 
 function textOf(value: unknown): string {
@@ -108,7 +111,7 @@ export class PluginLog {
     this.reportSuppressed();
   }
 
-  /** The last lines, shortened, oldest first; after a Go panic the lines from the panic on. */
+  /** The last lines, shortened and without secrets, oldest first; after a Go panic the lines from the panic on. */
   tail(): readonly string[] {
     const kept: string[] = [];
     let left = tailLength;
@@ -133,7 +136,8 @@ export class PluginLog {
       this.lastLines.length = 0;
     }
     if (this.panicked && this.lastLines.length >= tailLines) return;
-    const shown = line.startsWith('{') ? describe(record) : line;
+    // These lines leave the log: they go into audit rows, answers of the API and what a model is told.
+    const shown = redactText(line.startsWith('{') ? describe(record) : line);
     this.lastLines.push(shown.length > tailLineLength ? `${shown.slice(0, tailLineLength)}…` : shown);
     if (this.lastLines.length > tailLines) this.lastLines.shift();
   }

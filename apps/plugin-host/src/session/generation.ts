@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { AppError } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { type Logger, redactText } from '@codedock/platform';
 import { isPort, plugin, withoutCallerStack } from '@codedock/proto';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
@@ -377,8 +377,10 @@ export class Generation {
   }
 }
 
+/** The reason may be the text of the plugin's own error, and goes on to audit, callers and the model. */
 function withoutEnd<Reply>(result: LinkResult<Reply>): CallResult<Reply> {
-  return result.kind === 'answered' ? result : { kind: 'failed', outcome: result.outcome, reason: result.reason };
+  if (result.kind === 'answered') return result;
+  return { kind: 'failed', outcome: result.outcome, reason: redactText(result.reason) };
 }
 
 async function checksumOf(files: readonly string[]): Promise<string> {
