@@ -1,13 +1,14 @@
-import { plugin } from '@codedock/proto';
+import type { plugin } from '@codedock/proto';
 import type { CompiledPlugin } from './compiled-plugin.js';
-import type { CallContext, Host } from './host/host.js';
+import type { Host } from './host/host.js';
 import { isJsonObject, type JsonValue, readObject, readValue } from './json.js';
 import { Answer } from './ports/answer.js';
-import { readPrincipal } from './principal.js';
+import { ReceivedContext, ReceivedQuestion } from './received-question.js';
 import { QuestionScratchpad } from './scratchpad.js';
 
 /** What the transport knows of a call. */
 export interface IncomingCall {
+  /** Made when it is first looked at. */
   readonly signal: AbortSignal;
   readonly host: Host;
   /** Milliseconds until the caller's deadline; Infinity without one. */
@@ -27,32 +28,19 @@ export async function answerEvent(
   call: IncomingCall,
 ): Promise<plugin.Envelope> {
   const context = new QuestionScratchpad(envelope.context);
-  const common: CallContext = {
-    sessionId: envelope.sessionId,
-    runId: envelope.runId,
-    turnId: envelope.turnId,
-    principal: readPrincipal(envelope.principal),
-    signal: call.signal,
-    budgetMs: envelope.budgetMs > 0 ? envelope.budgetMs : call.timeLeftMs,
-    host: call.host,
-  };
   const notice = compiled.notices.get(envelope.type);
   if (notice !== undefined) {
     const value = envelope.payload.length === 0 ? {} : readValue(envelope.payload, `the payload of ${envelope.type}`);
     const payload = isJsonObject(value) ? value : { value };
-    await notice({ ...common, event: envelope.type, payload, context: { get: (key) => context.get(key) } });
+    const received = new ReceivedContext(envelope, call);
+    const { sessionId, runId, turnId, principal, signal, budgetMs, host } = received;
+    const of = { sessionId, runId, turnId, principal, signal, budgetMs, host };
+    await notice({ ...of, event: envelope.type, payload, context: { get: (key) => context.get(key) } });
     return continued(envelope);
   }
   const ask = compiled.ports.get(envelope.type);
   if (ask === undefined) return continued(envelope);
-  const answer = await ask({
-    ...common,
-    payload: readPayload(envelope),
-    chainId: envelope.chainId,
-    seen: envelope.seen,
-    attempt: envelope.attempt,
-    context,
-  });
+  const answer = await ask(new ReceivedQuestion(envelope, call, readPayload(envelope), context));
   if (answer === undefined) return { ...continued(envelope), context: context.encodeChanges() };
   if (!(answer instanceof Answer)) {
     throw new TypeError(
@@ -71,9 +59,23 @@ export async function answerEvent(
   };
 }
 
-function continued(envelope: plugin.Envelope): plugin.Envelope {
-  const { type, chainId, sessionId, runId, turnId } = envelope;
-  return plugin.Envelope.create({ type, chainId, sessionId, runId, turnId });
+function continued({ type, chainId, sessionId, runId, turnId }: plugin.Envelope): plugin.Envelope {
+  return {
+    type,
+    chainId,
+    seen: [],
+    sessionId,
+    runId,
+    turnId,
+    payload: noBytes,
+    context: noBytes,
+    reason: '',
+    budgetMs: 0,
+    attempt: 0,
+    principal: noBytes,
+    capability: noBytes,
+    skipResult: noBytes,
+  };
 }
 
 function readPayload(envelope: plugin.Envelope) {

@@ -1,6 +1,7 @@
 // What a gate costs: this process → plugin-host → TypeScript plugin → back, against two bare gRPC hops over the same
 // kinds of sockets, in the same run and in alternating rounds. The plugin's hop is mutual TLS, as in production; the
 // floor is plain, and a second floor shows what TLS alone adds.
+import { setMaxListeners } from 'node:events';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { GateCall, Message } from '@codedock/domain';
@@ -180,12 +181,17 @@ async function unsubscribedMicroseconds(hooks: Hooks): Promise<number> {
   return median(samples);
 }
 
+const PRINCIPAL = { tenant: 't', key: 'bench', agent: 'default', metadata: {} };
+// As in a run: one signal for all its gates.
+const { signal } = new AbortController();
+setMaxListeners(0, signal);
+
 function gateCall(): GateCall {
   const records: GateCall['records'][number][] = [];
   return {
     site: { tenantId: 't', sessionId: 's', runId: 'r', turnId: 'u' },
-    principal: { tenant: 't', key: 'bench', agent: 'default', metadata: {} },
-    signal: new AbortController().signal,
+    principal: PRINCIPAL,
+    signal,
     scratchpad: {},
     merge: () => undefined,
     record: (record) => void records.push(record),

@@ -41,6 +41,21 @@ export function messageToWire(message: Message): WireMessage {
   return wire;
 }
 
+const texts = new WeakMap<Message, string>();
+
+/**
+ * JSON text of a message as plugins see it. Messages never change, and each is sent with every model call of its run:
+ * its text is made once.
+ */
+export function messageText(message: Message): string {
+  let text = texts.get(message);
+  if (text === undefined) {
+    text = JSON.stringify(messageToWire(message));
+    texts.set(message, text);
+  }
+  return text;
+}
+
 /** A tool call as plugins see it; its id is its idempotency key. */
 export function callToWire(
   call: { readonly id: string; readonly name: string; readonly arguments: JsonValue | undefined },

@@ -1,16 +1,14 @@
 import type { JsonValue } from '@codedock/domain';
 import { optionalArray, stringField } from './fields.js';
-import { changedMessages, messageToWire } from './message-wire.js';
+import { changedMessages, messageText } from './message-wire.js';
 import type { PortMapping } from './port-mapping.js';
 
 /** `transformContext` ↔ `agent/request`: `{system_prompt, messages?}`. */
 export const transformContextMapping: PortMapping<'agent/request'> = {
   encode(event) {
-    return JSON.stringify(
-      event.messages.length === 0
-        ? { system_prompt: event.systemPrompt }
-        : { system_prompt: event.systemPrompt, messages: event.messages.map(messageToWire) },
-    );
+    const prompt = JSON.stringify(event.systemPrompt);
+    if (event.messages.length === 0) return `{"system_prompt":${prompt}}`;
+    return `{"system_prompt":${prompt},"messages":[${event.messages.map(messageText).join(',')}]}`;
   },
   layOver(sent, answer) {
     const prompt = stringField(answer.value, 'system_prompt', 'system_prompt');

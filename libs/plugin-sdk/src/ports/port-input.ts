@@ -18,8 +18,6 @@ export abstract class PortInput implements CallContext {
   readonly sessionId: string;
   readonly runId: string;
   readonly turnId: string;
-  readonly principal: Principal;
-  readonly signal: AbortSignal;
   readonly budgetMs: number;
   readonly host: Host;
   readonly chainId: string;
@@ -30,17 +28,24 @@ export abstract class PortInput implements CallContext {
   readonly context: Scratchpad;
 
   /** @internal */
-  constructor(question: Question) {
+  constructor(private readonly question: Question) {
     this.sessionId = question.sessionId;
     this.runId = question.runId;
     this.turnId = question.turnId;
-    this.principal = question.principal;
-    this.signal = question.signal;
     this.budgetMs = question.budgetMs;
     this.host = question.host;
     this.chainId = question.chainId;
     this.seen = question.seen;
     this.attempt = question.attempt;
     this.context = question.context;
+  }
+  /** Who asks. */
+  get principal(): Principal {
+    return this.question.principal;
+  }
+
+  /** Aborted when the host does not wait any more: it cancelled, or its deadline passed. */
+  get signal(): AbortSignal {
+    return this.question.signal;
   }
 }

@@ -68,13 +68,24 @@ function hostWithoutConnection(reason: string): Host {
   return grpcHost(() => Promise.reject(new Error(reason)));
 }
 
+// One for all: capturing a stack per call would tell nothing.
+const NOT_AWAITED = new DOMException('the host does not wait for this answer any more', 'AbortError');
+
+// Every call ends with the event `cancelled`; most handlers never look at the signal.
 function incoming<Request, Reply>(call: ServerUnaryCall<Request, Reply>, host: Host): IncomingCall {
-  const controller = new AbortController();
-  const abort = () => controller.abort(new Error('the host does not wait for this answer any more'));
-  if (call.cancelled) abort();
-  else call.once('cancelled', abort);
-  const deadline = call.getDeadline();
-  return { signal: controller.signal, host, timeLeftMs: Math.max(Number(deadline) - Date.now(), 0) };
+  let controller: AbortController | undefined;
+  call.once('cancelled', () => controller?.abort(NOT_AWAITED));
+  return {
+    get signal() {
+      if (controller === undefined) {
+        controller = new AbortController();
+        if (call.cancelled) controller.abort(NOT_AWAITED);
+      }
+      return controller.signal;
+    },
+    host,
+    timeLeftMs: Math.max(Number(call.getDeadline()) - Date.now(), 0),
+  };
 }
 
 function failure(what: string, error: unknown, context: ServicesContext): ServiceError {
