@@ -1,6 +1,15 @@
 import { AppError } from '@codedock/domain';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
-import { type AppConfig, cannotListen, isTraced, type Logger, type Shutdown, type Telemetry } from '@codedock/platform';
+import {
+  type AppConfig,
+  cannotListen,
+  isTraced,
+  type Logger,
+  readTlsFiles,
+  type Shutdown,
+  type Telemetry,
+  type TlsFiles,
+} from '@codedock/platform';
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
@@ -18,7 +27,6 @@ import { createHttpApp } from './http/create-app.js';
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
-import { type InternalTls, readInternalTls } from './internal-tls.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { type SecretCipher, secretCipher } from './plugin-values/secret-cipher.js';
 import { observedInput } from './telemetry/observed-input.js';
@@ -53,7 +61,7 @@ export interface RunningGateway {
  * streams in good order, lets open requests finish, then closes what they used.
  */
 export async function serveGateway({ config, logger, telemetry, shutdown }: ServeOptions): Promise<RunningGateway> {
-  const tls = readInternalTls(config);
+  const tls = readTlsFiles(config);
   const profiles = await readProfiles({
     ...(config.profilesFile === undefined ? {} : { file: config.profilesFile }),
     ...(config.openaiApiKey === undefined ? {} : { openaiModel: config.openaiModel }),
@@ -109,7 +117,7 @@ async function openParts(config: AppConfig<'gateway'>, logger: Logger, shutdown:
 
 function connectHosts(
   config: AppConfig<'gateway'>,
-  tls: InternalTls | undefined,
+  tls: TlsFiles | undefined,
   store: Store,
   logger: Logger,
 ): PluginHosts {
@@ -191,7 +199,7 @@ function openProviders(config: AppConfig<'gateway'>, shutdown: Shutdown): Models
 
 async function serveHostApi(
   config: AppConfig<'gateway'>,
-  tls: InternalTls | undefined,
+  tls: TlsFiles | undefined,
   {
     ports,
     pluginHosts,

@@ -1,16 +1,9 @@
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { AppError } from '@codedock/domain';
-import { type Address, type Environment, readConfig } from '@codedock/platform';
+import { type Address, type Environment, readConfig, readTlsFiles, type TlsFiles } from '@codedock/platform';
 
 /** The variables this process was started with; plugins get those of them that plugin.json names. */
 export const hostEnvironment: Environment = process.env;
-
-/** Certificate, key and the authority to trust, PEM. */
-export interface TlsFiles {
-  readonly certificate: Buffer;
-  readonly key: Buffer;
-  readonly authority: Buffer;
-}
 
 /** The configuration of the plugin-host, read once. Times in milliseconds. */
 export interface PluginHostConfig {
@@ -34,15 +27,7 @@ export interface PluginHostConfig {
 /** Reads the configuration from variables. @throws AppError `config_invalid` naming the variable and the remedy. */
 export function readPluginHostConfig(environment: Environment): PluginHostConfig {
   const values = readConfig('plugin-host', environment);
-  const { tlsCertFile, tlsKeyFile, tlsCaFile } = values;
-  const tls =
-    tlsCertFile === undefined || tlsKeyFile === undefined || tlsCaFile === undefined
-      ? undefined
-      : {
-          certificate: readPem('CODEDOCK_TLS_CERT_FILE', tlsCertFile),
-          key: readPem('CODEDOCK_TLS_KEY_FILE', tlsKeyFile),
-          authority: readPem('CODEDOCK_TLS_CA_FILE', tlsCaFile),
-        };
+  const tls = readTlsFiles(values);
   const internalToken = values.internalToken?.reveal();
   if (tls === undefined && internalToken === undefined) {
     throw new AppError(
@@ -80,15 +65,4 @@ function requireFolder(path: string): void {
 
 function textOf({ host, port }: Address): string {
   return `${host.includes(':') ? `[${host}]` : host}:${port}`;
-}
-
-function readPem(name: string, path: string): Buffer {
-  try {
-    return readFileSync(path);
-  } catch (error) {
-    throw new AppError(
-      'config_invalid',
-      `${name} is "${path}": the file cannot be read (${(error as NodeJS.ErrnoException).code}). Check path and rights.`,
-    );
-  }
 }

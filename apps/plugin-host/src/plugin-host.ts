@@ -234,8 +234,7 @@ function hostApiOf({ tls, internalToken, hostApiTarget }: PluginHostConfig): Hos
   if (hostApiTarget === undefined) return absentHostApi;
   return connectHostApi({
     target: hostApiTarget,
-    credentials:
-      tls === undefined ? credentials.createInsecure() : credentials.createSsl(tls.authority, tls.key, tls.certificate),
+    credentials: tls === undefined ? credentials.createInsecure() : credentials.createSsl(tls.ca, tls.key, tls.cert),
     ...(internalToken === undefined ? {} : { token: internalToken }),
   });
 }

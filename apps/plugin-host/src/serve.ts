@@ -73,5 +73,5 @@ export async function servePluginHost(
 
 function serverCredentials({ tls }: PluginHostConfig): grpc.ServerCredentials {
   if (tls === undefined) return grpc.ServerCredentials.createInsecure();
-  return grpc.ServerCredentials.createSsl(tls.authority, [{ private_key: tls.key, cert_chain: tls.certificate }], true);
+  return grpc.ServerCredentials.createSsl(tls.ca, [{ private_key: tls.key, cert_chain: tls.cert }], true);
 }

@@ -1,16 +1,15 @@
-import { type Logger, NestLogger } from '@codedock/platform';
+import { type Logger, NestLogger, type TlsFiles } from '@codedock/platform';
 import { host, maxMessageBytes, packageDefinitionOf } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import type { INestMicroservice } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { type MicroserviceOptions, Transport } from '@nestjs/microservices';
-import type { InternalTls } from '../internal-tls.js';
 import { type HostApiParts, hostApiModule } from './host-api.module.js';
 
 export interface HostApiOptions extends HostApiParts {
   /** `host:port`. */
   readonly listen: string;
-  readonly tls: InternalTls | undefined;
+  readonly tls: TlsFiles | undefined;
   readonly logger: Logger;
 }
 
@@ -34,7 +33,7 @@ export async function startHostApi(options: HostApiOptions): Promise<INestMicros
   return app;
 }
 
-function credentialsOf(tls: InternalTls | undefined): grpc.ServerCredentials {
+function credentialsOf(tls: TlsFiles | undefined): grpc.ServerCredentials {
   if (tls === undefined) return grpc.ServerCredentials.createInsecure();
   return grpc.ServerCredentials.createSsl(tls.ca, [{ private_key: tls.key, cert_chain: tls.cert }], true);
 }

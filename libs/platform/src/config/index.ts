@@ -10,5 +10,6 @@ export {
 } from './read-config.js';
 export { renderConfigurationDocument, renderEnvironmentExample } from './render-variables.js';
 export { Secret } from './secret.js';
+export { readTlsFiles, type TlsFiles } from './tls-files.js';
 export { type Address, isLoopback, keyBytes, parseDuration, parseSize } from './value-types.js';
 export { type App, listVariables, type Presence, VARIABLES, type Variable, type VariableKey } from './variables.js';
