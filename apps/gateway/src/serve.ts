@@ -1,4 +1,3 @@
-import { AppError } from '@codedock/domain';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import {
   type AppConfig,
@@ -123,12 +122,6 @@ function connectHosts(
 ): PluginHosts {
   const urls = (config.pluginHostUrls ?? []).map(addressOf);
   const key = config.capabilityKey?.reveal();
-  if (urls.length > 0 && tls === undefined && config.internalToken === undefined) {
-    throw new AppError(
-      'config_invalid',
-      'CODEDOCK_INTERNAL_TOKEN is not set; give all services the same, or set the CODEDOCK_TLS_* files.',
-    );
-  }
   return connectPluginHosts({
     urls,
     clientName: `gateway ${process.pid}`,

@@ -37,7 +37,6 @@ export function readPluginHostConfig(environment: Environment): PluginHostConfig
   }
   const pluginRoots = values.pluginDirs ?? [];
   for (const folder of pluginRoots) requireFolder(folder);
-  const [hostApi] = values.hostApiUrls ?? [];
   return Object.freeze({
     pluginRoots,
     rpcTimeoutMs: values.pluginRpcTimeoutMs,
@@ -45,7 +44,7 @@ export function readPluginHostConfig(environment: Environment): PluginHostConfig
     startTimeoutMs: values.pluginStartTimeoutMs,
     listen: textOf(values.pluginHostListen),
     healthListen: values.pluginHostHealthListen,
-    ...(hostApi === undefined ? {} : { hostApiTarget: textOf(hostApi) }),
+    ...(values.hostApiUrl === undefined ? {} : { hostApiTarget: textOf(values.hostApiUrl) }),
     ...(tls === undefined && internalToken !== undefined ? { internalToken } : {}),
     ...(tls === undefined ? {} : { tls }),
     logLevel: values.logLevel,

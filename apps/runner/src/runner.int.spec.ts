@@ -417,7 +417,7 @@ function suite(queue: (databaseUrl: string) => Promise<string>): void {
   });
 
   it('takes no runs while the plugins cannot be asked', async () => {
-    const started = await runner({ PLUGIN_HOST_URL: '127.0.0.1:1' });
+    const started = await runner({ PLUGIN_HOST_URL: '127.0.0.1:1', CODEDOCK_INTERNAL_TOKEN: 'x'.repeat(32) });
     expect(started.runner.consumer.taking).toBe(false);
     const ready = await fetch(`http://127.0.0.1:${started.runner.healthPort}/readyz`);
     expect(ready.status).toBe(503);

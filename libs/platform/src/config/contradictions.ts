@@ -1,4 +1,5 @@
 import type { ConfigProblem } from './config-error.js';
+import type { Secret } from './secret.js';
 import { type Address, isLoopback } from './value-types.js';
 
 /** The values that can contradict each other; only those that a program reads are there. */
@@ -12,7 +13,8 @@ export interface ComparedValues {
   readonly pluginHostListen?: Address;
   readonly hostApiListen?: Address;
   readonly pluginHostUrls?: readonly Address[] | undefined;
-  readonly hostApiUrls?: readonly Address[] | undefined;
+  readonly hostApiUrl?: Address | undefined;
+  readonly internalToken?: Secret | undefined;
   readonly tlsCaFile?: string | undefined;
   readonly tlsCertFile?: string | undefined;
   readonly tlsKeyFile?: string | undefined;
@@ -20,7 +22,7 @@ export interface ComparedValues {
 
 /** Pairs of values that are right alone and wrong together. */
 export function findContradictions(values: ComparedValues): ConfigProblem[] {
-  return [...timeouts(values), ...tlsFiles(values), ...plaintext(values)];
+  return [...timeouts(values), ...tlsFiles(values), ...plaintext(values), ...unknownCallers(values)];
 }
 
 function* timeouts(values: ComparedValues): Generator<ConfigProblem> {
@@ -83,7 +85,7 @@ function* plaintext(values: ComparedValues): Generator<ConfigProblem> {
     ['PLUGIN_HOST_LISTEN', values.pluginHostListen ? [values.pluginHostListen] : []],
     ['CODEDOCK_HOST_API_LISTEN', values.hostApiListen ? [values.hostApiListen] : []],
     ['PLUGIN_HOST_URL', values.pluginHostUrls ?? []],
-    ['CODEDOCK_HOST_API_URL', values.hostApiUrls ?? []],
+    ['CODEDOCK_HOST_API_URL', values.hostApiUrl ? [values.hostApiUrl] : []],
   ];
   for (const [variable, addresses] of ends) {
     const open = addresses.find(({ host }) => !isLoopback(host));
@@ -94,4 +96,18 @@ function* plaintext(values: ComparedValues): Generator<ConfigProblem> {
       };
     }
   }
+}
+
+/** A plugin-host lets nobody in whom it cannot know: without token and TLS every gate would be refused. */
+function* unknownCallers(values: ComparedValues): Generator<ConfigProblem> {
+  const { pluginHostUrls = [], tlsCertFile, internalToken } = values;
+  if (pluginHostUrls.length === 0 || tlsCertFile !== undefined || internalToken !== undefined) {
+    return;
+  }
+  yield {
+    variable: 'CODEDOCK_INTERNAL_TOKEN',
+    message:
+      'CODEDOCK_INTERNAL_TOKEN is not set, but PLUGIN_HOST_URL is. ' +
+      'Give the same random text to all services, or set the CODEDOCK_TLS_* files.',
+  };
 }

@@ -198,7 +198,11 @@ describe('contradictions', () => {
     [{ PLUGIN_RPC_TIMEOUT: '3s' }, /^PLUGIN_RPC_TIMEOUT \(3000ms\) is longer than PLUGIN_GATE_TIMEOUT \(2000ms\)/],
     [{ CODEDOCK_LEASE_HEARTBEAT: '8s' }, /^CODEDOCK_LEASE_HEARTBEAT \(8000ms\) is more than half/],
     [{ CODEDOCK_GRACE_PERIOD: '25s' }, /^RUNNER_DRAIN_TIMEOUT \(25000ms\) is not shorter/],
-    [{ PLUGIN_HOST_URL: '127.0.0.1:1,plugin-host:7070' }, /^PLUGIN_HOST_URL is "plugin-host:7070".*needs TLS/],
+    [
+      { PLUGIN_HOST_URL: '127.0.0.1:1,plugin-host:7070', CODEDOCK_INTERNAL_TOKEN: 'x'.repeat(32) },
+      /^PLUGIN_HOST_URL is "plugin-host:7070".*needs TLS/,
+    ],
+    [{ PLUGIN_HOST_URL: '127.0.0.1:1' }, /^CODEDOCK_INTERNAL_TOKEN is not set, but PLUGIN_HOST_URL is.*all services/],
     [{ CODEDOCK_TLS_CA_FILE: 'ca', CODEDOCK_TLS_KEY_FILE: 'key' }, /^CODEDOCK_TLS_CERT_FILE is not set, but/],
   ])('%j', (environment, expected) => {
     expect(problemsOf(() => readConfig('runner', { ...DATABASE, ...environment }))).toEqual([

@@ -170,10 +170,10 @@ export const VARIABLES = Object.freeze({
     apps: ['plugin-host'],
     doc: 'Where the plugin-host serves gates (gRPC). Outside loopback it needs the CODEDOCK_TLS_* files.',
   }),
-  hostApiUrls: optional(addressList(), {
+  hostApiUrl: optional(address(), {
     name: 'CODEDOCK_HOST_API_URL',
     apps: ['plugin-host'],
-    doc: "Address of the gateway's internal host API, for callbacks of plugins. Unset: callbacks are refused.",
+    doc: "Address of the gateways' internal host API. Unset: nothing is disabled, and callbacks of plugins are refused.",
   }),
   hostApiListen: withDefault(address(), '127.0.0.1:7071', {
     name: 'CODEDOCK_HOST_API_LISTEN',
@@ -214,17 +214,17 @@ export const VARIABLES = Object.freeze({
   }),
   leaseTtlMs: withDefault(duration({ min: 500, max: 600 * SECOND }), '15s', {
     name: 'CODEDOCK_LEASE_TTL',
-    apps: DATABASE_APPS,
+    apps: ['runner'],
     doc: 'How long a runner owns a run without a sign of life; a dead one is replaced after this time.',
   }),
   leaseHeartbeatMs: withDefault(duration({ min: 100, max: 300 * SECOND }), '5s', {
     name: 'CODEDOCK_LEASE_HEARTBEAT',
-    apps: DATABASE_APPS,
+    apps: ['runner'],
     doc: 'How often a runner renews its leases. At most half of CODEDOCK_LEASE_TTL.',
   }),
   approvalTtlMs: withDefault(duration({ min: SECOND, max: 365 * DAY }), '24h', {
     name: 'APPROVAL_TTL',
-    apps: DATABASE_APPS,
+    apps: ['runner'],
     doc: 'How long an approval may stay undecided before it expires.',
   }),
   approvalReminderPercent: withDefault(integer({ min: 0, max: 99 }), '50', {
@@ -239,8 +239,8 @@ export const VARIABLES = Object.freeze({
   }),
   profilesFile: optional(text('file'), {
     name: 'CODEDOCK_PROFILES_FILE',
-    apps: DATABASE_APPS,
-    doc: 'JSON file with the agent profiles. Unset: the built-in ones.',
+    apps: ['gateway'],
+    doc: 'YAML or JSON file with agent profiles, beside the built-in one. Unset: the built-in one alone.',
   }),
 
   // Model providers
