@@ -2,7 +2,7 @@ import { createServer, get, type IncomingMessage, type Server, type ServerRespon
 import type { AddressInfo } from 'node:net';
 import { SseConnection, type SseLimits } from './sse-connection.js';
 
-const PATIENT: SseLimits = { bufferBytes: 64 * 1024, heartbeatMs: 60_000, stallMs: 60_000 };
+const PATIENT: SseLimits = { bufferBytes: 64 * 1024, heartbeatMs: 60_000, stallMs: 60_000, endMs: 60_000 };
 
 let server: Server;
 let client: IncomingMessage | undefined;
@@ -82,9 +82,18 @@ describe('SseConnection', () => {
       bufferBytes: 64 * 1024 * 1024,
       heartbeatMs: 10,
       stallMs: 50,
+      endMs: 60_000,
     });
     reader.pause();
     for (let written = 0; written < 1_000; written += 1) connection.write(frame);
+    await connection.whenClosed();
+  });
+
+  it('drops a client that does not take the rest of an ended stream', async () => {
+    const { connection, client: reader } = await connect({ ...PATIENT, bufferBytes: 64 * 1024 * 1024, endMs: 50 });
+    reader.pause();
+    for (let written = 0; written < 1_000; written += 1) connection.write(frame);
+    connection.end();
     await connection.whenClosed();
   });
 });

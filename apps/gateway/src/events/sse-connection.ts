@@ -11,6 +11,8 @@ export interface SseLimits {
   readonly heartbeatMs: number;
   /** Milliseconds without any progress after which a client with unread bytes is dropped. */
   readonly stallMs: number;
+  /** Milliseconds in which a client must have taken the rest of a stream that has ended. */
+  readonly endMs: number;
 }
 
 /**
@@ -21,6 +23,7 @@ export class SseConnection {
   private readonly heartbeat: NodeJS.Timeout;
   private readonly closed: Promise<void>;
   private unreadSince: number | undefined;
+  private ending: NodeJS.Timeout | undefined;
   private open = true;
 
   constructor(
@@ -34,6 +37,7 @@ export class SseConnection {
       response.once('close', () => {
         this.open = false;
         clearInterval(this.heartbeat);
+        clearTimeout(this.ending);
         resolve();
       });
     });
@@ -69,12 +73,13 @@ export class SseConnection {
     await Promise.race([new Promise<void>((resolve) => this.response.once('drain', resolve)), this.closed]);
   }
 
-  /** Ends the stream in good order. */
+  /** Ends the stream in good order. A client that does not take the rest of it in time is dropped. */
   end(): void {
     if (!this.open) return;
     this.open = false;
     clearInterval(this.heartbeat);
     this.response.end();
+    this.ending = setTimeout(() => this.response.destroy(), this.limits.endMs).unref();
   }
 
   /** Cuts the connection: the client sees an error and resumes. */
