@@ -4,6 +4,7 @@ import {
   cannotListen,
   isTraced,
   type Logger,
+  metrics,
   readTlsFiles,
   type Shutdown,
   type Telemetry,
@@ -127,6 +128,7 @@ function connectHosts(
     clientName: `gateway ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
+    metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
     traced: isTraced,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),

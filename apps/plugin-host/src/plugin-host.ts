@@ -226,7 +226,12 @@ export class PluginHost {
         message,
         ...about,
       })
-      .catch((error: Error) => this.log.debug({ err: error }, 'a plugin event could not be recorded at the gateway'));
+      .catch((error: Error) =>
+        this.log.warn(
+          { err: error, plugin: name, kind },
+          'a plugin event is not in the audit: the gateway did not take it',
+        ),
+      );
   }
 }
 

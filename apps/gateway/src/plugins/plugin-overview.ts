@@ -11,7 +11,7 @@ type PluginChain = z.infer<typeof pluginChain>;
 const BY_URGENCY = ['failed', 'stopped', 'disabled', 'starting', 'draining', 'ready'];
 
 /** Ports where a later plugin may change what an earlier one has judged. */
-const JUDGED_IN_ORDER: ReadonlySet<string> = new Set(['agent/input', 'tools/pre-execute']);
+const JUDGED_IN_ORDER: ReadonlySet<string> = new Set(['agent/input', 'agent/pre-step', 'tools/pre-execute']);
 
 /** Plugins over all replicas, in chain order; disabled ones that no replica knows come last. */
 export function pluginsOf(replicas: readonly ReplicaPlugins[], disabled: readonly string[]): Plugin[] {
@@ -36,6 +36,7 @@ function joined(known: Plugin | undefined, status: gate.PluginStatus, replica: s
     state: status.state,
     generation: status.generation,
     restarts: status.restarts,
+    droppedEvents: status.droppedEvents,
     ...(status.reason === '' ? {} : { reason: status.reason }),
   };
   if (known !== undefined && BY_URGENCY.indexOf(known.state) <= BY_URGENCY.indexOf(status.state)) {

@@ -6,6 +6,7 @@ const replicaState = z.object({
   state: z.string(),
   generation: z.int(),
   restarts: z.int(),
+  droppedEvents: z.int().describe('Ledger events it was not told of because too many waited, since its host started.'),
   reason: z.string().optional(),
 });
 

@@ -190,5 +190,7 @@ function record(context: HostCallsContext, method: string, request: object, erro
       sessionId: field('sessionId'),
       runId: field('runId'),
     })
-    .catch((failed: Error) => context.log.debug({ err: failed }, 'a refusal could not be recorded at the gateway'));
+    .catch((failed: Error) =>
+      context.log.warn({ err: failed, method }, 'a refusal is not in the audit: the gateway did not take it'),
+    );
 }

@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { isTraced, type Logger, readTlsFiles } from '@codedock/platform';
+import { isTraced, type Logger, metrics, readTlsFiles } from '@codedock/platform';
 import { capabilitySigner, connectPluginHosts, type PluginHosts } from '@codedock/plugin-bridge';
 import type { Store } from '@codedock/store';
 import type { RunnerConfig } from '../config.js';
@@ -12,9 +12,7 @@ export function openPluginHosts(config: RunnerConfig, store: Store, logger: Logg
     clientName: `runner ${hostname()} ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
-    metrics: {
-      notificationDropped: (event) => logger.debug({ event }, 'a plugin was not told of an event'),
-    },
+    metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
     traced: isTraced,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),

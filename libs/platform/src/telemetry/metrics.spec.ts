@@ -40,6 +40,7 @@ test('metrics appear under the names that dashboards, alerts and autoscaling use
   metrics.pluginReady.set(1, { plugin: 'redact' });
   metrics.gateDuration.record(30, { gate: 'beforeInput', outcome: 'proceed' });
   metrics.gateDecisions.add(1, { gate: 'beforeToolCall', decision: 'block' });
+  metrics.noticesDropped.add(1, { event: 'run.completed' });
   metrics.sseClients.add(2, {});
   metrics.sseClients.add(-1, {});
   const text = await scrape();
@@ -49,6 +50,7 @@ test('metrics appear under the names that dashboards, alerts and autoscaling use
   expect(text).toMatch(/^codedock_gate_duration_sum\{gate="beforeInput",outcome="proceed"\} 0\.03$/m);
   expect(text).toMatch(/^codedock_gate_duration_bucket\{gate="beforeInput",outcome="proceed",le="1\.9"\} 1$/m);
   expect(text).toMatch(/^codedock_gate_decisions_total\{gate="beforeToolCall",decision="block"\} 1$/m);
+  expect(text).toMatch(/^codedock_plugin_notices_dropped_total\{event="run\.completed"\} 1$/m);
   expect(text).toMatch(/^codedock_sse_clients 1$/m);
   expect(text).not.toContain('process_command');
 });

@@ -52,6 +52,10 @@ export const metrics = {
   ),
   pluginRestarts: count<{ plugin: string }>('codedock.plugin.restarts', 'Restarts of plugins after they died.'),
   pluginReady: level<{ plugin: string }>('codedock.plugin.ready', '1 while the plugin answers, else 0.'),
+  noticesDropped: count<{ event: string }>(
+    'codedock.plugin.notices.dropped',
+    'Ledger events that no plugin-host was told of: too many waited, or none took them.',
+  ),
   runsQueued: level<NoAttributes>('codedock.runs.queued', 'Runs that wait for a runner.'),
   runsPending: level<NoAttributes>('codedock.runs.pending', 'Runs that wait for their session or tenant.'),
   queueAge: level<NoAttributes>('codedock.queue.age', 'Age of the oldest queued run.', 's'),
