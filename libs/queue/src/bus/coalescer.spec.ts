@@ -54,17 +54,40 @@ describe('PushCoalescer', () => {
     await coalescer.idle();
   });
 
-  it('survives a send that fails', async () => {
+  it('survives a send that fails, and tells of the first in a row', async () => {
+    const errors: string[] = [];
+    const outcomes = ['lost', 'lost', undefined, 'lost again'];
     let calls = 0;
-    const coalescer = new PushCoalescer(async () => {
+    const send = async () => {
+      const failure = outcomes[calls];
       calls += 1;
-      throw new Error('lost');
-    });
+      if (failure !== undefined) throw new Error(failure);
+    };
+    const coalescer = new PushCoalescer(send, { onError: ({ message }) => void errors.push(message) });
+    for (const seq of [1, 2, 3, 4]) {
+      coalescer.add(push(seq, 1));
+      await coalescer.idle();
+    }
+    expect(calls).toBe(4);
+    expect(errors).toEqual(['lost', 'lost again']);
+  });
+
+  it('gives a send up that never ends: later pushes go on', async () => {
+    const errors: string[] = [];
+    const sent: (readonly SessionPush[])[] = [];
+    const coalescer = new PushCoalescer(
+      (pushes) => {
+        sent.push(pushes);
+        return sent.length === 1 ? new Promise(() => undefined) : Promise.resolve();
+      },
+      { onError: ({ message }) => void errors.push(message), timeoutMs: 20 },
+    );
     coalescer.add(push(1, 1));
-    await coalescer.idle();
+    await Promise.resolve();
     coalescer.add(push(2, 1));
     await coalescer.idle();
-    expect(calls).toBe(2);
+    expect(sent).toEqual([[push(1, 1)], [push(2, 1)]]);
+    expect(errors).toEqual(['live events were not sent within 20 ms']);
   });
 });
 

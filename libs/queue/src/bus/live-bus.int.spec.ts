@@ -151,4 +151,25 @@ describeWithRedis('the live bus on Redis', () => {
       },
     };
   });
+
+  it('tells that its user may not publish', async () => {
+    const redis = await startRedis();
+    const errors: string[] = [];
+    try {
+      await redis.run('ACL', 'SETUSER', 'listener', 'on', '>password', '~*', '&*', '+@all', '-publish');
+      const url = new URL(redis.url);
+      url.username = 'listener';
+      url.password = 'password';
+      const bus = await createLiveBus({
+        queueUrl: url.href,
+        directUrl: 'postgres://unused',
+        report: (incident) => void (incident.kind === 'bus_error' && errors.push(incident.error.message)),
+      });
+      bus.publish({ sessionId: 's', lastSeq: 1 });
+      await eventually(() => expect(errors).toEqual([expect.stringContaining('NOPERM')]));
+      await bus.close();
+    } finally {
+      await redis.stop();
+    }
+  });
 });

@@ -55,8 +55,9 @@ export async function openPostgresBus(url: string, report?: QueueReporter): Prom
       payloads,
     ]);
   };
-  const coalescer = new PushCoalescer((pushes: readonly SessionPush[]) =>
-    notify(pushes.map((push) => encodeSession(push, PAYLOAD_LIMIT))).catch((error: unknown) => onError(asError(error))),
+  const coalescer = new PushCoalescer(
+    (pushes: readonly SessionPush[]) => notify(pushes.map((push) => encodeSession(push, PAYLOAD_LIMIT))),
+    { onError },
   );
 
   let closed: Promise<void> | undefined;

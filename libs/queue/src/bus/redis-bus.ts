@@ -61,11 +61,13 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
     if (listener.status === 'ready') listener.unsubscribe(channel).catch(onError);
   };
 
-  const coalescer = new PushCoalescer(async (pushes: readonly SessionPush[]) => {
+  const publishAll = async (pushes: readonly SessionPush[]) => {
     const pipeline = publisher.pipeline();
     for (const push of pushes) pipeline.publish(channelOf(push.sessionId), encodeSession(push, PAYLOAD_LIMIT));
-    await pipeline.exec();
-  });
+    // A pipeline resolves whatever its commands came to, such as a PUBLISH that this user may not send.
+    for (const [error] of (await pipeline.exec()) ?? []) if (error !== null) throw error;
+  };
+  const coalescer = new PushCoalescer(publishAll, { onError });
 
   let closed: Promise<void> | undefined;
   return {
