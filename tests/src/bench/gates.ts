@@ -24,8 +24,8 @@ import { median, printTable, rounded } from './statistics.js';
 
 const asJson = process.argv.includes('--json');
 const AMOUNT: Amount = process.argv.includes('--quick')
-  ? { rounds: 4, calls: 100, wideCalls: 400 }
-  : { rounds: 20, calls: 150, wideCalls: 600 };
+  ? { rounds: 4, calls: 60, wideCalls: 200 }
+  : { rounds: 12, calls: 100, wideCalls: 400 };
 const TOKEN = 'token-of-a-benchmark-on-loopback-only';
 
 interface Floor {
