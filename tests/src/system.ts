@@ -270,7 +270,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
       return answer.body.run;
     };
-    const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 15_000) =>
+    const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 30_000) =>
       eventually(
         async () => {
           const { body } = await api<RunView>('GET', `/v1/runs/${runId}`);

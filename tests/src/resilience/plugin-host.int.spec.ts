@@ -92,7 +92,7 @@ describe('the plugin-host is not there', () => {
     );
     const asked = audit.body.items.map(({ gate, hook, outcome }) => `${gate} ${hook} ${outcome}`);
     expect(asked).toEqual(expect.arrayContaining(['beforeInput trouble continued', 'beforeRunStart append changed']));
-  }, 60_000);
+  }, 150_000);
 
   it('any more (kill -9): veto gates are closed at once, and no plugin process survives it', async () => {
     expect(processesOf(system.pluginRoot).length).toBeGreaterThanOrEqual(2);
@@ -135,7 +135,7 @@ describe('the plugin-host is not there', () => {
       timeoutMs: 15_000,
       what: 'input to be accepted again',
     });
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('a required plugin never came up', () => {
@@ -175,5 +175,5 @@ describe('a required plugin never came up', () => {
     await eventually(async () => expect((await post(system, sessionId, { content: 'x' })).status).toBe(201), {
       what: 'input to be accepted without the plugin',
     });
-  }, 60_000);
+  }, 150_000);
 });

@@ -43,7 +43,7 @@ beforeAll(async () => {
         mode: 'tools',
         tools: [
           { name: 'pay', effect: 'effectful', effectFile: effectFile('pay'), delayMs: 6_000 },
-          { name: 'look', effect: 'pure', effectFile: effectFile('look'), delayMs: 1_500 },
+          { name: 'look', effect: 'pure', effectFile: effectFile('look'), delayMs: 3_000 },
           { name: 'slow', effect: 'effectful', effectFile: effectFile('slow'), delayMs: 8_000 },
           { name: 'binary', effect: 'pure', result: { text: ILL_FORMED, [ILL_FORMED]: 1 } },
         ],
@@ -97,7 +97,7 @@ describe('kill -9 of a runner in the middle of a tool call', () => {
     ).body;
     expect(items.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool', 'assistant']);
     expect(JSON.stringify(items[2]?.content)).toMatch(/unknown|not known/);
-  }, 60_000);
+  }, 150_000);
 
   it('a pure call is executed again with the same idempotency key', async () => {
     const run = await started(fakeScript({ toolCalls: [{ name: 'look' }] }, { text: 'seen' }));
@@ -112,7 +112,7 @@ describe('kill -9 of a runner in the middle of a tool call', () => {
     expectGapless(events);
     expect(of(events, 'tool.outcome_unknown')).toEqual([]);
     expect(of(events, 'tool.execution_result').map(({ payload }) => payload['state'])).toEqual(['succeeded']);
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('SIGTERM of a runner', () => {
@@ -128,7 +128,7 @@ describe('SIGTERM of a runner', () => {
     expect(await leaving.exited).toEqual({ code: 0, signal: null });
     const handedBack = await system.api<RunView>('GET', `/v1/runs/${run.id}`);
     expect(['queued', 'running']).toContain(handedBack.body.status);
-    const ended = await system.waitForEnd(run.id, 20_000);
+    const ended = await system.waitForEnd(run.id, 40_000);
     expect(ended).toMatchObject({ status: 'completed', attempt: 2 });
     const events = await system.events(run.sessionId);
     expectGapless(events);
@@ -139,19 +139,19 @@ describe('SIGTERM of a runner', () => {
     const text = of(events.slice(restarted), 'assistant.delta').map(({ payload }) => payload['text']);
     expect(text.join('')).toBe(Array.from({ length: 40 }, (_, n) => `${n} `).join(''));
     expect(of(events, 'assistant.completed')).toHaveLength(1);
-  }, 60_000);
+  }, 150_000);
 
   it('marks an effectful call that does not end in time as unknown and executes it no second time', async () => {
     const run = await started(fakeScript({ toolCalls: [{ name: 'slow' }] }, { text: 'told' }));
     await eventually(() => effects('slow').length === 1, { what: 'the effect' });
     const leaving = runner();
     await Promise.all([system.startRunner(), leaving.stop()]);
-    expect((await system.waitForEnd(run.id, 20_000)).status).toBe('completed');
+    expect((await system.waitForEnd(run.id, 40_000)).status).toBe('completed');
     expect(effects('slow')).toHaveLength(1);
     const events = await system.events(run.sessionId);
     expectGapless(events);
     expect(of(events, 'tool.outcome_unknown')).toHaveLength(1);
-  }, 60_000);
+  }, 150_000);
 });
 
 describe('text that PostgreSQL refuses', () => {
