@@ -53,6 +53,7 @@ describe('a plugin that cannot be used says why', () => {
       plain,
       /"loading config\.\.\."\. It writes to stdout before the handshake/,
     ],
+    ['prints a secret first', prints('using key sk-abcdefghijklmnopqrst'), plain, /"using key \[redacted\]"/],
     ['floods stdout', '#!/bin/sh\nhead -c 200000 /dev/zero | tr "\\0" x\nexec sleep 60\n', plain, /no handshake: "xxx/],
     ['speaks net/rpc', prints('1|1|unix|/tmp/none'), plain, /net\/rpc plugin/],
     ['announces a missing socket', prints('1|1|unix|/tmp/none/s|grpc'), plain, /socket it announced does not exist/],

@@ -98,10 +98,10 @@ export class Generation {
       const process = generation.process;
       const ended = process === undefined ? '' : await generation.describeFailedStart(process);
       await generation.discard();
-      if (error instanceof AppError) throw new AppError(error.code, `${error.message}${ended}`, { cause: error.cause });
-      throw new AppError('plugin_refused', `it could not be started: ${(error as Error).message}${ended}`, {
-        cause: error,
-      });
+      // What it printed instead of a handshake, or answered to Bootstrap, is quoted.
+      const why = redactText((error as Error).message);
+      if (error instanceof AppError) throw new AppError(error.code, `${why}${ended}`, { cause: error.cause });
+      throw new AppError('plugin_refused', `it could not be started: ${why}${ended}`, { cause: error });
     }
   }
 
