@@ -22,6 +22,9 @@ afterEach(async () => {
 async function start(log: Logger = pino({ level: 'silent' })): Promise<TestHost> {
   running = await startTestHost(root.path, log);
   await running.ready();
+  // A plugin with a match does not keep the host from the calls of others, so readiness does not wait for it.
+  const { host } = running;
+  await until(() => host.listPlugins().plugins.every(({ state }) => state !== 'starting'));
   return running;
 }
 
