@@ -1,19 +1,10 @@
 import type { plugin } from '@codedock/proto';
 import type { CompiledPlugin } from './compiled-plugin.js';
-import type { Host } from './host/host.js';
+import type { IncomingCall } from './incoming-call.js';
 import { isJsonObject, type JsonValue, readObject, readValue } from './json.js';
 import { Answer } from './ports/answer.js';
 import { ReceivedContext, ReceivedQuestion } from './received-question.js';
 import { QuestionScratchpad } from './scratchpad.js';
-
-/** What the transport knows of a call. */
-export interface IncomingCall {
-  /** Made when it is first looked at. */
-  readonly signal: AbortSignal;
-  readonly host: Host;
-  /** Milliseconds until the caller's deadline; Infinity without one. */
-  readonly timeLeftMs: number;
-}
 
 const noBytes = Buffer.alloc(0);
 

@@ -1,6 +1,6 @@
 import type { plugin } from '@codedock/proto';
-import type { IncomingCall } from './answer-event.js';
 import type { CompiledPlugin } from './compiled-plugin.js';
+import type { IncomingCall } from './incoming-call.js';
 import { readValue } from './json.js';
 import { readPrincipal } from './principal.js';
 

@@ -1,6 +1,6 @@
 import type { plugin } from '@codedock/proto';
-import type { IncomingCall } from './answer-event.js';
 import type { CallContext, Host } from './host/host.js';
+import type { IncomingCall } from './incoming-call.js';
 import type { JsonObject } from './json.js';
 import type { Question } from './ports/port-input.js';
 import { type Principal, readPrincipal } from './principal.js';

@@ -1,10 +1,11 @@
 import type { plugin } from '@codedock/proto';
 import { Metadata, type ServerUnaryCall, type ServiceError, status } from '@grpc/grpc-js';
-import { answerEvent, type IncomingCall } from '../answer-event.js';
+import { answerEvent } from '../answer-event.js';
 import type { CompiledPlugin } from '../compiled-plugin.js';
 import { executeMethod } from '../execute-method.js';
 import { grpcHost } from '../host/grpc-host.js';
 import type { Host } from '../host/host.js';
+import type { IncomingCall } from '../incoming-call.js';
 import { withTools } from '../tools/with-tools.js';
 import { log } from './log.js';
 
