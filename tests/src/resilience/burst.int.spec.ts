@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { describeWithRedis, eventually, expectNoLeftovers, startRedis, type TestRedis } from '@codedock/testkit';
 import { describeOnEachProfile } from '../profiles.js';
 import { fakeScript, START_MS, type System, startSystem } from '../system.js';
@@ -6,13 +7,26 @@ const SESSIONS = 20;
 const RUNS = 200;
 const TERMINAL = ['completed', 'failed', 'cancelled', 'timed_out', 'blocked'];
 
-/** Posts all runs at once, spread over the sessions; every one must be accepted. */
+/**
+ * Posts all runs at once, spread over the sessions, as a client does that wants each of them once: an overloaded gateway
+ * may say "not now" (503 with Retry-After), and the same key asks again.
+ */
 async function postAll(system: System, content: (n: number) => string): Promise<string[]> {
   const sessions = await Promise.all(Array.from({ length: SESSIONS }, () => system.createSession()));
   await Promise.all(
-    Array.from({ length: RUNS }, (_, n) =>
-      system.startRun(sessions[n % SESSIONS] as string, { content: content(n), onBusy: 'enqueue' }),
-    ),
+    Array.from({ length: RUNS }, async (_, n) => {
+      const headers = { 'idempotency-key': randomUUID() };
+      const path = `/v1/sessions/${sessions[n % SESSIONS]}/runs`;
+      const body = { content: content(n), onBusy: 'enqueue' };
+      await eventually(
+        async () => {
+          const answer = await system.api<Record<string, unknown>>('POST', path, body, { headers });
+          if (answer.status === 503) expect(answer.headers.get('retry-after')).toMatch(/^\d+$/);
+          expect({ status: answer.status, body: answer.body }).toMatchObject({ status: 201 });
+        },
+        { timeoutMs: 60_000, intervalMs: 500, what: `run ${n} to be accepted` },
+      );
+    }),
   );
   return sessions;
 }

@@ -84,8 +84,7 @@ const wrongFor = (variable: Variable): string | undefined =>
   variable.kind.includes('|') ? 'anything-else' : WRONG[variable.kind];
 
 /** The line of the message that is about this variable. */
-const about = (text: string, name: string) =>
-  text.split('\n').filter((line) => new RegExp(`(^|[^A-Z_])${name}([^A-Z_]|$)`).test(line));
+const about = (text: string, name: string) => text.split('\n').filter((line) => line.startsWith(`  - ${name} `));
 
 const tlsFiles = (file: string) => ({
   CODEDOCK_TLS_CA_FILE: file,
