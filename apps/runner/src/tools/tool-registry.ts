@@ -56,10 +56,12 @@ export function openToolRegistry(options: {
       const lookup = (name: string) => local.get(name)?.definition ?? ofPlugin(name);
       return {
         async visible() {
+          // What is active cuts tools of plugins only: without one, there is nothing to look up.
+          const active = plugins.list().length === 0 ? undefined : await activeTools?.();
           return offeredTools({
             config,
             own: (name) => local.get(name)?.definition,
-            active: await activeTools?.(),
+            active,
             plugins: plugins.list(),
           });
         },
