@@ -7,7 +7,7 @@ import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import type { PluginLimits } from '../discovery/manifest-file.js';
 import type { Guardian } from './guardian.js';
-import { killGroup, killMarked, killTree } from './kill-processes.js';
+import { killGroup, killTree } from './kill-processes.js';
 import { PluginLog } from './plugin-log.js';
 import { markVariable } from './process-table.js';
 
@@ -81,7 +81,7 @@ export class PluginProcess {
       });
     });
     // Looked for only when calls in flight have been told: it takes longer than they are to wait.
-    this.gone = this.exited.then(() => killMarked(mark));
+    this.gone = this.exited.then(() => guardian.sweep(mark));
   }
 
   /** Starts a process. @throws AppError `plugin_refused` saying why the system would not run it. */
