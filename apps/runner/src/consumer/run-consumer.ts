@@ -201,7 +201,8 @@ function account(logger: Logger, runId: string, attempt: number, execution: Exec
   }
   const end = execution.kind === 'ended' ? execution.left.end : undefined;
   if (end !== undefined) metrics.runDuration.record(durationMs, { status: end.status });
-  logger.info(
+  // The ledger and the metrics have every run; a line for each that simply completed would be most of the log.
+  logger[end?.status === 'completed' ? 'debug' : 'info'](
     { runId, attempt, left: execution.kind, ...(end === undefined ? {} : end), durationMs: Math.round(durationMs) },
     'run left',
   );
