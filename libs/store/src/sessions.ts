@@ -27,11 +27,10 @@ export function sessionStore(database: Database): SessionStore {
       });
     },
 
+    // Read for every input to a session, so by SQL: a tenth of what the client takes.
     async get(tenantId, sessionId) {
-      const row = await database.plain((prisma) =>
-        prisma.session.findUnique({ where: { tenantId_id: { tenantId, id: existing('session', sessionId) } } }),
-      );
-      if (row === null) throw missing('session', sessionId);
+      const [row] = await database.rows<ShownSession>(SHOWN_SESSION, [existing('session', sessionId), tenantId]);
+      if (row === undefined) throw missing('session', sessionId);
       return viewOf(row);
     },
 
@@ -109,7 +108,16 @@ export function sessionStore(database: Database): SessionStore {
   };
 }
 
-function viewOf(row: SessionRow): Session {
+/** The columns a session is shown by; counters come as text from SQL and as numbers from the client. */
+type ShownSession = Pick<SessionRow, 'id' | 'title' | 'endUser' | 'metadata' | 'createdAt' | 'archivedAt'> & {
+  readonly [column in 'lastSeq' | 'inputTokens' | 'outputTokens']: bigint | string;
+};
+
+const SHOWN_SESSION = `SELECT id, title, end_user AS "endUser", metadata, created_at AS "createdAt",
+    archived_at AS "archivedAt", last_seq AS "lastSeq", input_tokens AS "inputTokens", output_tokens AS "outputTokens"
+  FROM sessions WHERE id = $1 AND tenant_id = $2`;
+
+function viewOf(row: ShownSession): Session {
   return {
     id: row.id,
     ...(row.title === null ? {} : { title: row.title }),
