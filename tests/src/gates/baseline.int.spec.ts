@@ -1,7 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { expectNoLeftovers, repositoryRoot, writePlugin } from '@codedock/testkit';
-import { describeOnEachProfile } from '../profiles.js';
 import { fakeScript, type System, type SystemOptions, startSystem } from '../system.js';
 import baseline from './baseline.json';
 import { messages } from './policies.js';
@@ -80,24 +79,22 @@ function normalised(value: unknown): unknown {
   return JSON.parse(text);
 }
 
-type Case = readonly [string, Pick<SystemOptions, 'plugins'>];
-
-const WITHOUT: Case = ['without a plugin folder', {}];
-const WITH_TEMPLATE: Case = [
-  'with the template of a plugin installed',
-  {
-    plugins: async (root) => {
-      const serving = "import { serve } from '@codedock/plugin-sdk';\nserve(plugin);\n";
-      await writePlugin(root, 'example', { source: `${readFileSync(EXAMPLE, 'utf8')}\n${serving}` });
-    },
-  },
-];
-
-describeOnEachProfile('what is stored is, but for ids and times, what always was', (profile) => {
-  it.each(profile === 'embedded' ? [WITHOUT, WITH_TEMPLATE] : [WITH_TEMPLATE])(
+describe('what is stored is, but for ids and times, what always was', () => {
+  it.each<[string, Pick<SystemOptions, 'plugins'>]>([
+    ['without a plugin folder', {}],
+    [
+      'with the template of a plugin installed',
+      {
+        plugins: async (root) => {
+          const serving = "import { serve } from '@codedock/plugin-sdk';\nserve(plugin);\n";
+          await writePlugin(root, 'example', { source: `${readFileSync(EXAMPLE, 'utf8')}\n${serving}` });
+        },
+      },
+    ],
+  ])(
     '%s',
     async (_, options) => {
-      const system = await startSystem({ profile, ...options });
+      const system = await startSystem(options);
       try {
         if (options.plugins !== undefined) {
           const { body } = await system.api<{ items: object[] }>('GET', '/v1/plugins');
