@@ -386,7 +386,6 @@ describe('a plugin in shadow mode', () => {
       const late: unknown[] = [];
       const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
       const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
-      expect(late).toHaveLength(0);
       expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
       while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       expect(late).toMatchObject([
