@@ -119,6 +119,8 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   if (profile === 'embedded') await prepareQueueSchema(queueUrl);
   const store = await openStore({ url: database.url, maxConnections: 2 });
   const db = new pg.Pool({ connectionString: database.url, max: 2 });
+  // An idle connection may be ended by the database's end before the pool has heard of its own.
+  db.on('error', () => undefined);
 
   const pluginRoot = path.join(folder.path, 'plugins');
   const hostPorts = await ports(options.plugins ? (options.pluginHosts ?? 1) : 0);
