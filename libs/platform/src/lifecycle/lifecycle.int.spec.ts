@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import path from 'node:path';
-import { eventually, expectNoLeftovers, nodeTypeScript, startProcess } from '@codedock/testkit';
+import { eventually, expectNoLeftovers, nodeTypeScript, startProcess, within } from '@codedock/testkit';
 
 afterAll(() => expectNoLeftovers());
 
@@ -39,6 +41,27 @@ describe('signals', () => {
     await running.waitForOutput(/hanging/);
     running.signal('SIGTERM');
     expect(await running.exited).toEqual({ code: 143, signal: null });
+  });
+});
+
+describe('a program whose log nobody reads any more', () => {
+  test.each(['stuck', 'gone'])('ends all the same (the reader is %s)', async (reader) => {
+    const { command, args } = program(
+      // Who touches process.stdout makes writing to it fail, rather than wait, while the reader is slow.
+      `process.stdout; ${SERVICE} for (let n = 0; n < 200; n += 1) logger.info({ n, filler: 'x'.repeat(10000) }, 'line'); process.stderr.write('up');`,
+    );
+    const running = spawn(command, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    try {
+      // Not read: the pipe is full and lines wait.
+      running.stdout.pause();
+      await once(running.stderr, 'data');
+      if (reader === 'gone') running.stdout.destroy();
+      running.kill('SIGTERM');
+      expect(await within(once(running, 'exit'), 15_000, 'the program to end')).toEqual([0, null]);
+    } finally {
+      running.kill('SIGKILL');
+      running.stdout.destroy();
+    }
   });
 });
 

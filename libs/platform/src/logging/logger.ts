@@ -1,5 +1,6 @@
 import { isSpanContextValid, trace } from '@opentelemetry/api';
-import { type DestinationStream, destination, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
+import { type DestinationStream, type Logger as PinoLogger, pino, stdTimeFunctions } from 'pino';
+import { standardOutput } from './line-output.js';
 import { prettyStream } from './pretty.js';
 import { redactLine, redactValue } from './redact.js';
 
@@ -20,7 +21,7 @@ export type Logger = PinoLogger;
  * Makes the logger of a program. One JSON object per line with `level`, `time` (ISO), `app`, `msg`, and `trace_id`
  * and `span_id` inside a span. Secrets are replaced by name and by look before a line is written.
  */
-export function createLogger({ app, level, format, to = destination(1) }: LoggerOptions): Logger {
+export function createLogger({ app, level, format, to = standardOutput() }: LoggerOptions): Logger {
   return pino(
     {
       level,

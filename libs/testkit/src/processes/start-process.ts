@@ -56,8 +56,9 @@ export interface TestProcess {
 }
 
 // The started program replaces the shell, so its pid is the child's. A guard, child of nobody, ends it when the test
-// run dies without cleaning up: its pipe then closes without a line.
-const GUARD = '( ( read -r _ <&3 || kill -KILL $$ ) >/dev/null 2>&1 </dev/null & ) ; exec 3<&- ; exec "$@"';
+// run dies without cleaning up: its pipe then closes without a line. What ends the run's whole group must not end it.
+const GUARD =
+  '( ( trap "" HUP INT TERM; read -r _ <&3 || kill -KILL $$ ) >/dev/null 2>&1 </dev/null & ) ; exec 3<&- ; exec "$@"';
 
 /**
  * Starts a real process and waits until it is ready.
