@@ -62,14 +62,6 @@ function suite(open: () => Promise<Backend>): void {
     await eventually(() => expect(rung).toEqual([[runId, { traceparent: '00-a-b-01' }]]));
   });
 
-  it('counts the rings that wait', async () => {
-    await listen([], async () => undefined);
-    await eventually(async () => (await doorbell.waiting()) === 0);
-    await Promise.all(workers.splice(0).map((worker) => worker.close()));
-    await Promise.all([ring(nextRun()), ring(nextRun(), { priority: 7 })]);
-    expect(await doorbell.waiting()).toBe(2);
-  });
-
   it('delivers equal rings once while they wait, and the same id again after it was answered', async () => {
     const rung: string[] = [];
     const runId = nextRun();

@@ -15,7 +15,7 @@ export interface DoorbellOptions {
 }
 
 /** A doorbell with its connection. */
-export interface DoorbellConnection extends Required<Doorbell> {
+export interface DoorbellConnection extends Doorbell {
   /** Closes the connection; safe to call twice. */
   close(): Promise<void>;
 }
@@ -50,16 +50,8 @@ export async function createDoorbell(url: string, options: DoorbellOptions = {})
     await close();
     throw unavailable(error);
   }
-  const answered = async <T>(work: Promise<T>): Promise<T> => {
-    try {
-      return await within(work, RING_TIMEOUT_MS, () => new Error(`no answer within ${RING_TIMEOUT_MS} ms`));
-    } catch (cause) {
-      throw unavailable(cause);
-    }
-  };
   return {
     close,
-    waiting: () => answered(queue.count()),
     async ring(ring: Ring) {
       const added = queue.add(
         'ring',
@@ -71,7 +63,11 @@ export async function createDoorbell(url: string, options: DoorbellOptions = {})
           removeOnFail: true,
         },
       );
-      await answered(added);
+      try {
+        await within(added, RING_TIMEOUT_MS, () => new Error(`no answer within ${RING_TIMEOUT_MS} ms`));
+      } catch (cause) {
+        throw unavailable(cause);
+      }
     },
   };
 }

@@ -57,9 +57,7 @@ export async function reconcileOnce(
   ports: RunPorts,
   { reminderShare = 0.5 }: Pick<ReconcilerOptions, 'reminderShare'> = {},
 ): Promise<void> {
-  // Not knowing is no ring: everything due is rung then.
-  const waiting = (await ports.doorbell.waiting?.().catch(() => 0)) ?? 0;
-  const due = await ports.store.runs.due(waiting);
+  const due = await ports.store.runs.due();
   await ringAll(ports, due.rings);
   for (const { tenantId, runId } of due.cancels) {
     await reported(ports, runId, () => cancelRun(ports, { tenantId, runId, actor: 'host' }));

@@ -235,8 +235,7 @@ export interface RunStore {
     limit: number;
     before?: string;
   }): Promise<RunView[]>;
-  /** `waiting`: rings that wait in the queue. As many as there are queued runs mean a long queue, not lost rings. */
-  due(waiting?: number): Promise<DueRuns>;
+  due(): Promise<DueRuns>;
   /** Recounts a tenant's `in_flight` and admits pending runs while slots are free. */
   admit(tenantId: string): Promise<Admitted>;
   /** Counts for metrics, over all tenants. */

@@ -154,22 +154,4 @@ describe('leases', () => {
     expect(await rung()).toMatchObject([{ doorbell: 5 }]);
     expect(await rung()).toEqual([]);
   });
-
-  it('does not ring a long queue again and again: as many rings wait as runs are queued', async () => {
-    const rung = async (waiting: number) =>
-      (await store.runs.due(waiting)).rings.filter((ring) => ring.runId === run.runId);
-    const age = (seconds: number) =>
-      observer.query("UPDATE runs SET rung_at = now() - $2 * interval '1 second' WHERE id = $1", [run.runId, seconds]);
-    const { queued } = await store.runs.counts();
-    await age(6);
-    expect(await rung(queued)).toEqual([]);
-    await age(31);
-    expect(await rung(queued)).toMatchObject([{ doorbell: 2 }]);
-    await age(11);
-    expect(await rung(Math.floor(queued / 2))).toMatchObject([{ doorbell: 3 }]);
-    await tenant.lease(run.runId);
-    await age(100);
-    await expire();
-    expect(await rung(1_000_000)).toMatchObject([{ doorbell: 4 }]);
-  });
 });

@@ -142,8 +142,8 @@ export function runStore(database: Database): RunStore {
       return rows.map((row) => row.result);
     },
 
-    async due(waiting = 0) {
-      const due = await one<DueRuns>('SELECT codedock_due($1::bigint) AS result', [waiting]);
+    async due() {
+      const due = await one<DueRuns>('SELECT codedock_due() AS result', []);
       return due ?? { rings: [], cancels: [], expiredApprovals: [], tenants: [] };
     },
 

@@ -17,6 +17,4 @@ export interface Ring {
 /** Wakes runners. Rejects with `queue_unavailable`; the caller answers success all the same, since the reconciler rings again. */
 export interface Doorbell {
   ring(ring: Ring): Promise<void>;
-  /** How many rings wait to be taken. Rejects with `queue_unavailable`. */
-  waiting?(): Promise<number>;
 }
