@@ -101,7 +101,7 @@ describe('a run', () => {
     });
     const began = performance.now();
     const cancelled = await post(`/v1/runs/${first.body.runId}/cancel`, {});
-    expect(performance.now() - began).toBeLessThan(1_900);
+    expect(performance.now() - began).toBeLessThan(1_000);
     expect(cancelled).toMatchObject({ status: 200, body: { status: 'cancelled', stopReason: 'cancelled' } });
     expect((await post(`/v1/runs/${first.body.runId}/cancel`, {})).body.status).toBe('cancelled');
     expect((await post(`/v1/sessions/${session}/runs`, { content: 'two' })).status).toBe(201);
@@ -132,7 +132,7 @@ describe('a run', () => {
       await stream.over;
     }
     times.sort((a, b) => a - b);
-    expect(times[4]).toBeLessThan(1_900);
+    expect(times[4]).toBeLessThan(500);
   });
 });
 

@@ -273,18 +273,18 @@ describe('the budget', () => {
   it('is answered 100 ms early, with the value so far and the rest not asked', async () => {
     const startedAt = performance.now();
     const changes = (sent: plugin.Envelope) => ({ payload: json({ ...read(sent.payload), system_prompt: 'kept' }) });
-    // Which of two timers of this process is first says it, on a busy machine too.
-    let budgetOver = false;
-    const budget = setTimeout(() => {
-      budgetOver = true;
-    }, 300);
+    // Two timers of one process keep their order on a busy machine too.
+    let tooLate = false;
+    const latest = setTimeout(() => {
+      tooLate = true;
+    }, 290);
     const answer = await run(
       'agent/request',
       [endpoint('a', changes), endpoint('slow', () => 'hang'), endpoint('late', continues)],
       { budgetMs: 300 },
     );
-    clearTimeout(budget);
-    expect(budgetOver).toBe(false);
+    clearTimeout(latest);
+    expect(tooLate).toBe(false);
     expect(performance.now() - startedAt).toBeGreaterThan(190);
     expect(outcomes(answer)).toEqual(['a changed', 'slow timeout', 'late not asked']);
     expect(read(answer.envelope?.payload)).toMatchObject({ system_prompt: 'kept' });
@@ -385,7 +385,9 @@ describe('a plugin in shadow mode', () => {
     async (given) => {
       const late: unknown[] = [];
       const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
+      const startedAt = performance.now();
       const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
+      expect(performance.now() - startedAt).toBeLessThan(100);
       expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
       while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
       expect(late).toMatchObject([

@@ -134,7 +134,9 @@ describe('shadow mode', () => {
     root.addScript('d-broken', 'no program', { mode: 'shadow' });
     const host = await start();
     await until(() => ['a-slow', 'b-crashes', 'c-writes'].every((name) => status(host, name)?.state === 'ready'));
+    const began = performance.now();
     const answer = await ask(host);
+    expect(performance.now() - began).toBeLessThan(200);
     expect(answer).toMatchObject({ failure: undefined, changed: false });
     expect(answer.outcomes.map(({ outcome }) => outcome.split(':')[0])).toEqual(['shadow', 'shadow', 'shadow']);
     const recorded = (name: string) =>
@@ -162,9 +164,13 @@ describe('slots', () => {
     );
     const host = await start();
     const tools = Promise.all(Array.from({ length: 8 }, () => execute(host, 'slow')));
+    const took: number[] = [];
     for (let time = 0; time < 10; time++) {
+      const began = performance.now();
       expect((await ask(host)).outcomes).toMatchObject([{ outcome: 'continued', queueMs: 0 }]);
+      took.push(performance.now() - began);
     }
+    expect(Math.max(...took)).toBeLessThan(500);
     expect((await tools).every(({ outcome }) => outcome === 'answered')).toBe(true);
   });
 });

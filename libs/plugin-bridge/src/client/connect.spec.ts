@@ -257,6 +257,21 @@ describe('a gate nobody is asked at', () => {
     expect(host.asked).toHaveLength(0);
   });
 
+  it('costs at most a few microseconds', async () => {
+    const host = await hostWith({ 'tools/pre-execute': [{ matchJson: '{"tenants":["other"],"tools":["rm*"]}' }] });
+    const { beforeInput, beforeToolCall } = (await readyWith([host])).hooks();
+    const call = opened();
+    const microseconds = (ask: () => unknown) => {
+      const rounds = 50_000;
+      for (let round = 0; round < rounds; round++) ask();
+      const started = process.hrtime.bigint();
+      for (let round = 0; round < rounds; round++) ask();
+      return Number(process.hrtime.bigint() - started) / 1_000 / rounds;
+    };
+    expect(microseconds(() => beforeInput?.(input, call))).toBeLessThan(2);
+    expect(microseconds(() => beforeToolCall?.(toolCall, call))).toBeLessThan(2);
+  });
+
   it('is asked as soon as a subscription appears, through the same hook', async () => {
     const host = await hostWith({});
     const bridge = await readyWith([host]);
