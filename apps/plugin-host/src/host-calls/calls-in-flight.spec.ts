@@ -1,4 +1,5 @@
 import { capabilitySigner } from '@codedock/plugin-bridge';
+import { until } from '../../test/test-host.js';
 import { CallsInFlight, type OpenCall } from './calls-in-flight.js';
 
 const sign = capabilitySigner('a key of at least 32 bytes for this test');
@@ -41,8 +42,7 @@ describe('authority of a call-back', () => {
     expect(calls.size).toBe(0);
     expect(calls.authorityFor('s', 'r')).toBe(told);
     expect(calls.emitDepth()).toBe(2);
-    await new Promise((resolve) => setTimeout(resolve, 60));
-    expect(calls.authorityFor('s', 'r')).toBeUndefined();
+    await until(() => calls.authorityFor('s', 'r') === undefined);
   });
 
   it('counts how deep events lead to events', () => {
