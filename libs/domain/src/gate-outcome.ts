@@ -23,8 +23,8 @@ export type HookOutcome = (typeof HOOK_OUTCOMES)[number];
 /** "Could not ask", told apart by cause; never the same as a refusal. */
 export type GateFailureCode = 'gate_timeout' | 'gate_unavailable';
 
-/** The failure code of an outcome; undefined for outcomes that are answers. */
-export function failureCodeOf(outcome: HookOutcome): GateFailureCode | undefined {
+/** The failure code of an outcome; undefined for outcomes that are answers, and in shadow mode. */
+export function failureCodeOf(outcome: HookRecord['outcome']): GateFailureCode | undefined {
   switch (outcome) {
     case 'timeout':
     case 'not asked':

@@ -135,6 +135,21 @@ describe('starting a run', () => {
     });
   });
 
+  it('block of a hook in this process leaves a row of its own behind those of plugins', async () => {
+    const { started } = start({
+      beforeInput: (_, call) => {
+        const times = { startedMs: 0, durationMs: 1, queueMs: 0 };
+        call.record({ gate: 'beforeInput', hook: 'redact', outcome: 'continued', ...times });
+        return { kind: 'block', reason: 'closed today', by: 'calendar' };
+      },
+    });
+    await expect(started).rejects.toMatchObject({ code: 'hook_blocked' });
+    expect((await audit()).map(({ hook, outcome }) => [hook, outcome]).sort()).toEqual([
+      ['calendar', 'blocked'],
+      ['redact', 'continued'],
+    ]);
+  });
+
   it('block refuses with an audit row and nothing else', async () => {
     const { idempotency, again } = await claimed(randomUUID());
     const { started } = start(answering({ kind: 'block', reason: 'no secrets', by: 'dlp' }), { idempotency });

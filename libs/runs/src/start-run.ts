@@ -1,5 +1,6 @@
 import {
   AppError,
+  failureCodeOf,
   type HookRecord,
   isAppError,
   type JsonObject,
@@ -209,7 +210,11 @@ async function refuse(
   gate: OpenGate,
   refusal: { outcome: HookRecord['outcome']; by: string | undefined; reason: string },
 ): Promise<void> {
-  if (gate.call.records.length === 0) {
+  // Plugins leave a line of their own; a hook of this process, or a host that was not reached, may leave none.
+  const told = gate.call.records.some(({ outcome }) =>
+    refusal.outcome === 'blocked' ? outcome === 'blocked' : failureCodeOf(outcome) !== undefined,
+  );
+  if (!told) {
     gate.call.record(hostRecord(refusal.outcome, refusal.by ?? 'host', refusal.reason));
   }
   await storeRecords(ports, gate);
