@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type LedgerEvent, type LiveBus, RunStopped, type TraceContext } from '@codedock/domain';
 import { chain, type Hooks } from '@codedock/hooks';
 import { guardedHeaders, type Models } from '@codedock/models';
@@ -125,6 +126,8 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
   const onRing = async (runId: string, trace: TraceContext): Promise<void> => {
     if (draining) return;
     const run = new AbortController();
+    // Every gate and tool under way listens, and the calls of a turn run side by side: ten are no leak.
+    setMaxListeners(0, run.signal);
     const executing = execute(runId, trace, run);
     const entry = { runId, run, done: executing.catch(() => undefined) };
     active.add(entry);
