@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import { apiClient } from './api-client.js';
 import { print, table } from './output.js';
 
-interface ValueInfo {
+interface ValueView {
   key: string;
   scope: string;
   value?: unknown;
@@ -26,7 +26,7 @@ export function addPluginValues(plugins: Command): void {
       .description(description)
       .argument('<plugin>', 'plugin name')
       .action(async (name: string, _options: unknown, command: Command) => {
-        const answer = await apiClient(command).call<{ items: ValueInfo[] }>('GET', pathOf(name, kind));
+        const answer = await apiClient(command).call<{ items: ValueView[] }>('GET', pathOf(name, kind));
         print(command, answer, () =>
           table(
             ['key', 'scope', ...(kind === 'settings' ? ['value'] : []), 'set by', 'at'],

@@ -17,7 +17,7 @@ import { ending } from './loop-result.js';
 import { failedResult, repairedResult } from './tool-results.js';
 
 /** What the gate said about a call: how it is settled, or what it may run with and why a person is asked first. */
-export type Verdict =
+export type CallDecision =
   | (Omit<CallSettled, 'call'> & { readonly kind: 'settle'; readonly call: ToolCall })
   | { readonly kind: 'pass'; readonly args: JsonValue; readonly reasons: readonly AskReason[] };
 
@@ -26,7 +26,7 @@ export async function gateCall(dispatch: Dispatch, call: ToolCall): Promise<Call
   const { tool, problem } = checkedCall(dispatch, call, call.arguments);
   if (problem !== undefined) return fail(dispatch, call, problem);
   const gateVersion = dispatch.attempt.ports.gateVersionOf(tool.name);
-  const answer = await verdictOn(dispatch, call, tool);
+  const answer = await callDecision(dispatch, call, tool);
   if (answer.kind === 'settle') return settle(dispatch, answer.call, answer);
   const gated = { ...call, arguments: answer.args };
   const reasons = [...answer.reasons, ...toolReason(dispatch, tool)];
@@ -41,7 +41,7 @@ export async function gateCall(dispatch: Dispatch, call: ToolCall): Promise<Call
  */
 export async function revalidateCall(dispatch: Dispatch, call: ToolCall, tool: ToolDefinition): Promise<CallStanding> {
   const gateVersion = dispatch.attempt.ports.gateVersionOf(tool.name);
-  const answer = await verdictOn(dispatch, call, tool);
+  const answer = await callDecision(dispatch, call, tool);
   if (answer.kind === 'settle') return settle(dispatch, answer.call, answer);
   if (!jsonEqual(answer.args, call.arguments)) {
     const changed = { by: 'host', reason: 'A policy changed the arguments after they had been approved.' };
@@ -91,7 +91,7 @@ export function fail(dispatch: Dispatch, call: ToolCall, problem: string): CallS
 }
 
 /** Asks `beforeToolCall`. Arguments it changed are checked once more. An abort, or a hook that broke, leaves the loop. */
-export async function verdictOn(dispatch: Dispatch, call: ToolCall, tool: ToolDefinition): Promise<Verdict> {
+export async function callDecision(dispatch: Dispatch, call: ToolCall, tool: ToolDefinition): Promise<CallDecision> {
   const decision = await decisionOn(dispatch, call, tool);
   switch (decision.kind) {
     case 'block': {
@@ -124,7 +124,7 @@ export async function verdictOn(dispatch: Dispatch, call: ToolCall, tool: ToolDe
   }
 }
 
-function failure(call: ToolCall, problem: string, by: string): Verdict {
+function failure(call: ToolCall, problem: string, by: string): CallDecision {
   return { kind: 'settle', call, state: 'failed', result: failedResult(problem), source: 'host', by };
 }
 

@@ -11,7 +11,7 @@ import {
 } from '@codedock/domain';
 import { overlaidResult, recordBrokenHook } from '@codedock/hooks';
 import { askGate, openGate, tell } from './ask-gate.js';
-import { confirmCall, fail, gateCall, seal, verdictOn } from './call-gate.js';
+import { callDecision, confirmCall, fail, gateCall, seal } from './call-gate.js';
 import type { CallStanding, Dispatch, ReadyCall } from './dispatch.js';
 import { failedResult, repairedResult, unknownResult, WITHHELD_RESULT } from './tool-results.js';
 
@@ -179,13 +179,13 @@ async function askedAgain(dispatch: Dispatch, call: ToolCall, tool: ToolDefiniti
   const { gated } = call;
   const digest = seal(dispatch, call, tool);
   if (gated?.digest === digest && gated.gateVersion === gateVersion) return { kind: 'ready', call, tool, gated };
-  const verdict = await verdictOn(dispatch, call, tool);
-  if (verdict.kind === 'settle') {
-    const { result, source } = verdict;
+  const decision = await callDecision(dispatch, call, tool);
+  if (decision.kind === 'settle') {
+    const { result, source } = decision;
     return { kind: 'result', result, source: source === 'person' ? 'host' : source };
   }
-  if (!jsonEqual(verdict.args, call.arguments)) return refusal('a policy has changed its arguments since');
-  if (verdict.reasons.length > 0 && gated?.decision !== 'ask') return refusal('a policy now wants it approved');
+  if (!jsonEqual(decision.args, call.arguments)) return refusal('a policy has changed its arguments since');
+  if (decision.reasons.length > 0 && gated?.decision !== 'ask') return refusal('a policy now wants it approved');
   const renewed: GatedCall = {
     digest,
     gateVersion,

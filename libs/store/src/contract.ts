@@ -862,7 +862,7 @@ export interface PluginValueChange extends PluginKey {
 }
 
 /** What is shown of a value, and all that is ever shown of a secret. */
-export interface PluginValueInfo {
+export interface PluginValueView {
   readonly key: string;
   readonly scope: ValueScope;
   readonly updatedBy: string;
@@ -886,11 +886,11 @@ export interface PluginValueStore {
   /** False when there was none. */
   removeSetting(change: PluginValueChange): Promise<boolean>;
   /** By key; both scopes where both have one. */
-  settings(of: Omit<PluginKey, 'key'>): Promise<readonly (PluginValueInfo & { readonly value: JsonValue })[]>;
+  settings(of: Omit<PluginKey, 'key'>): Promise<readonly (PluginValueView & { readonly value: JsonValue })[]>;
   secret(of: PluginKey): Promise<SealedSecret | undefined>;
   setSecret(change: PluginValueChange & { readonly sealed: Omit<SealedSecret, 'owner'> }): Promise<void>;
   removeSecret(change: PluginValueChange): Promise<boolean>;
-  secrets(of: Omit<PluginKey, 'key'>): Promise<readonly PluginValueInfo[]>;
+  secrets(of: Omit<PluginKey, 'key'>): Promise<readonly PluginValueView[]>;
   /** How many secrets were encrypted with another key than this one. */
   secretsOfOtherKeys(keyId: string): Promise<number>;
   /** The tenant that global values are stored for. */

@@ -1,5 +1,5 @@
 import type { JsonValue } from '@codedock/domain';
-import type { PluginValueChange, PluginValueInfo, PluginValueStore } from './contract.js';
+import type { PluginValueChange, PluginValueStore, PluginValueView } from './contract.js';
 import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
 
@@ -117,7 +117,7 @@ export function pluginValueStore(database: Database): PluginValueStore {
   };
 }
 
-function infoOf(row: InfoRow): PluginValueInfo {
+function infoOf(row: InfoRow): PluginValueView {
   return {
     key: row.key,
     scope: row.tenant_id === INSTALLATION ? 'global' : 'tenant',

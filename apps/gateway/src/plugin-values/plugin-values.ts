@@ -1,6 +1,6 @@
 import { AppError, isWellFormed, type JsonValue, wellFormedJson } from '@codedock/domain';
 import { InvalidAnswer, readJson } from '@codedock/plugin-bridge';
-import type { PluginValueInfo, Store, ValueScope } from '@codedock/store';
+import type { PluginValueView, Store, ValueScope } from '@codedock/store';
 import type { SecretCipher } from './secret-cipher.js';
 
 const KEY = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
@@ -50,7 +50,7 @@ export class PluginValues {
     await this.setSetting(change, parsed(json));
   }
 
-  settings(tenantId: string, plugin: string): Promise<readonly (PluginValueInfo & { readonly value: JsonValue })[]> {
+  settings(tenantId: string, plugin: string): Promise<readonly (PluginValueView & { readonly value: JsonValue })[]> {
     return this.values.settings({ tenantId, plugin });
   }
 
@@ -93,7 +93,7 @@ export class PluginValues {
     await this.values.setSecret({ ...change, global, sealed });
   }
 
-  secrets(tenantId: string, plugin: string): Promise<readonly PluginValueInfo[]> {
+  secrets(tenantId: string, plugin: string): Promise<readonly PluginValueView[]> {
     return this.values.secrets({ tenantId, plugin });
   }
 

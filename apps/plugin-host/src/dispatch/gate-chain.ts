@@ -14,7 +14,7 @@ import { chainReserveMs, type gate, type Port, plugin } from '@codedock/proto';
 import type { PluginIdentity } from '../session/generation.js';
 import type { GateEndpoint, MissingPlugin } from './gate-endpoint.js';
 import { matchSubjectOf } from './match-subject.js';
-import { shadowPending, shadowVerdict } from './shadow.js';
+import { shadowOutcome, shadowPending } from './shadow.js';
 
 /** One gate to be asked. */
 export interface GateQuestion {
@@ -104,7 +104,7 @@ class GateChain {
     this.record(name, identity, 'not matched', '', 'open', this.elapsed(), 0);
   }
 
-  /** Starts to ask and goes on; whichever ends first decides where the verdict is recorded. */
+  /** Starts to ask and goes on; whichever ends first decides where the outcome is recorded. */
   private askBeside(endpoint: GateEndpoint): void {
     const { port, onLateShadow } = this.question;
     const entry: gate.Outcome = {
@@ -118,9 +118,9 @@ class GateChain {
       changed: false,
     };
     this.outcomes.push(entry);
-    void shadowVerdict(port, this.envelopeFor(endpoint.timeoutMs), endpoint).then((verdict) => {
-      if (this.answered) onLateShadow?.({ ...entry, ...verdict });
-      else Object.assign(entry, verdict);
+    void shadowOutcome(port, this.envelopeFor(endpoint.timeoutMs), endpoint).then((decided) => {
+      if (this.answered) onLateShadow?.({ ...entry, ...decided });
+      else Object.assign(entry, decided);
     });
   }
 
