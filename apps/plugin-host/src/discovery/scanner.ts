@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
-import { basename, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 import { AppError, canonicalJson, isAppError } from '@codedock/domain';
 import { defaultSettings, type PluginSettings, parseSettings, saysNotRequired } from './manifest-file.js';
 import { guardExecutable, guardPath, pluginName } from './path-guard.js';
@@ -50,6 +50,21 @@ export async function scanRoots(roots: readonly string[]): Promise<ScanResult> {
     }
   }
   return { plugins: [...found.values()], skipped };
+}
+
+/**
+ * Looks at one folder as a scan of its parent would, under the name it has. @throws AppError `invalid_request` where there
+ * is no such folder.
+ */
+export async function scanFolder(path: string): Promise<Candidate | Refusal> {
+  const folder = await realpath(path).catch((error: NodeJS.ErrnoException) => {
+    throw new AppError('invalid_request', `the folder ${path} cannot be read (${error.code})`);
+  });
+  const name = basename(folder);
+  const found = await inspect(dirname(folder), folder, name);
+  if (found !== undefined) return found;
+  const reason = `it holds neither plugin.json nor an executable called ${name}; build the plugin first`;
+  return { kind: 'refusal', name, folder, reason, required: true, matchJson: '' };
 }
 
 async function scanRoot(path: string, skipped: string[]): Promise<(Candidate | Refusal)[]> {
