@@ -3,7 +3,9 @@ import { approvalsCommand } from './approvals.js';
 import { config } from './config.js';
 import { keysCommand } from './keys/command.js';
 import { pluginsCommand } from './plugins.js';
+import { retentionCommand } from './retention.js';
 import { runsCommand } from './runs.js';
+import { sessionsCommand } from './sessions.js';
 import { toolCallsCommand } from './tool-calls.js';
 
 /** The `codedock` command with all its subcommands. */
@@ -19,10 +21,12 @@ export function program(): Command {
     )
     .exitOverride();
   command.addCommand(keysCommand());
+  command.addCommand(sessionsCommand());
   command.addCommand(runsCommand());
   command.addCommand(approvalsCommand());
   command.addCommand(toolCallsCommand());
   command.addCommand(pluginsCommand());
+  command.addCommand(retentionCommand());
   // Subcommands do not inherit it: without this a wrong option would end the process inside Commander.
   for (const group of command.commands) {
     group.exitOverride();

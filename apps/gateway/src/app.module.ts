@@ -1,4 +1,5 @@
 import type { Telemetry } from '@codedock/platform';
+import type { RetentionDays } from '@codedock/store';
 import { type DynamicModule, Module } from '@nestjs/common';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { AgentsController } from './agents/agents.controller.js';
@@ -15,6 +16,7 @@ import { OpenApiController } from './openapi/openapi.controller.js';
 import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { PluginsController } from './plugins/plugins.controller.js';
+import { RETENTION_DEFAULTS, RetentionController } from './retention/retention.controller.js';
 import { RunsController } from './runs/runs.controller.js';
 import { SessionsController } from './sessions/sessions.controller.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE } from './tokens.js';
@@ -33,6 +35,7 @@ export interface AppParts {
   readonly routes: RouteTable;
   readonly drain: Drain;
   readonly webhookRules: WebhookRules;
+  readonly retentionDefaults: RetentionDays;
   readonly metricsHandler: Telemetry['metricsHandler'];
 }
 
@@ -55,6 +58,7 @@ export function appModule(parts: AppParts): DynamicModule {
       PluginsController,
       PluginValuesController,
       AuditController,
+      RetentionController,
       HealthController,
       MetricsController,
       OpenApiController,
@@ -64,6 +68,7 @@ export function appModule(parts: AppParts): DynamicModule {
       { provide: RUN_PORTS, useValue: parts.ports },
       { provide: PLUGIN_HOSTS, useValue: parts.pluginHosts },
       { provide: PluginValues, useValue: parts.values },
+      { provide: RETENTION_DEFAULTS, useValue: parts.retentionDefaults },
       { provide: EventStreams, useValue: parts.streams },
       { provide: IdempotentRequests, useValue: parts.idempotent },
       { provide: AgentProfiles, useValue: parts.agents },

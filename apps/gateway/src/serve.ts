@@ -13,7 +13,7 @@ import {
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
-import { openStore, type Store } from '@codedock/store';
+import { openStore, type RetentionDays, type Store } from '@codedock/store';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { readProfiles } from './agents/read-profiles.js';
 import { Authenticator } from './auth/authenticator.js';
@@ -29,6 +29,7 @@ import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { type SecretCipher, secretCipher } from './plugin-values/secret-cipher.js';
+import { startRetention } from './retention/start-retention.js';
 import { observedInput } from './telemetry/observed-input.js';
 import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
@@ -100,6 +101,14 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
     allowPrivate: config.webhookAllowPrivate,
   });
   shutdown.register('webhooks', () => webhooks.stop());
+  const retention = startRetention({
+    store,
+    defaults: retentionDefaults(config),
+    leading: () => reconciler.leading,
+    clock,
+    logger,
+  });
+  shutdown.register('retention', retention);
   logger.info({ url }, 'gateway listens');
   return { url };
 }
@@ -258,6 +267,7 @@ async function serveHttp(
       values,
       streams,
       drain,
+      retentionDefaults: retentionDefaults(config),
       webhookRules: { allowPrivate: config.webhookAllowPrivate },
       routes: new RouteTable(),
       agents: new AgentProfiles(store.agents, clock.now),
@@ -281,6 +291,14 @@ async function serveHttp(
     throw cannotListen('CODEDOCK_HTTP_LISTEN', config.httpListen, error);
   });
   return app.getUrl();
+}
+
+function retentionDefaults(config: AppConfig<'gateway'>): RetentionDays {
+  return {
+    ...(config.eventRetentionDays === undefined ? {} : { events: config.eventRetentionDays }),
+    ...(config.auditRetentionDays === undefined ? {} : { audit: config.auditRetentionDays }),
+    ...(config.messageRetentionDays === undefined ? {} : { messages: config.messageRetentionDays }),
+  };
 }
 
 function inputBudget(pluginHosts: PluginHosts, usualMs: number): number {

@@ -9,7 +9,8 @@ export function approvalStore(database: Database): ApprovalStore {
   return {
     async get(tenantId, approvalId) {
       const [row] = await database.rows<{ approval: ApprovalView }>(
-        'SELECT codedock_approval_view(a) AS approval FROM approvals a WHERE a.id = $1 AND a.tenant_id = $2',
+        `SELECT codedock_approval_view(a) AS approval FROM approvals a JOIN sessions s ON s.id = a.session_id
+         WHERE a.id = $1 AND a.tenant_id = $2 AND s.deleting_at IS NULL`,
         [existing('approval', approvalId), tenantId],
       );
       if (row === undefined) throw missing('approval', approvalId);
@@ -19,8 +20,8 @@ export function approvalStore(database: Database): ApprovalStore {
     async list({ tenantId, status, sessionId, runId, limit, before }) {
       if ([sessionId, runId, before].some((id) => id !== undefined && !isId(id))) return [];
       const rows = await database.rows<{ approval: ApprovalView }>(
-        `SELECT codedock_approval_view(a) AS approval FROM approvals a
-         WHERE a.tenant_id = $1 AND ($2::text IS NULL OR a.status = $2) AND ($3::uuid IS NULL OR a.session_id = $3)
+        `SELECT codedock_approval_view(a) AS approval FROM approvals a JOIN sessions s ON s.id = a.session_id
+         WHERE a.tenant_id = $1 AND s.deleting_at IS NULL AND ($2::text IS NULL OR a.status = $2) AND ($3::uuid IS NULL OR a.session_id = $3)
            AND ($4::uuid IS NULL OR a.run_id = $4)
            AND ($5::uuid IS NULL OR (a.created_at, a.id) <
              (SELECT b.created_at, b.id FROM approvals b WHERE b.id = $5 AND b.tenant_id = $1))

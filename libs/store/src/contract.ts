@@ -33,6 +33,8 @@ import type {
   Usage,
   WebhookEvent,
 } from '@codedock/domain';
+import type { RetentionStore, SessionDeletionStore } from './retention-contract.js';
+import type { StreamTokenStore } from './stream-token-contract.js';
 
 // ─── Runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -381,7 +383,9 @@ export interface LedgerStore {
     limit: number;
     runId?: string;
   }): Promise<LedgerEvent[]>;
-  /** Newest seq per session, for a gateway's attached sessions; missing sessions are absent. */
+  /** Events of a session up to this one are not kept any more; 0 when all are. */
+  prunedSeq(tenantId: string, sessionId: string): Promise<number>;
+  /** Newest seq per session, for a gateway's attached sessions; missing and deleted sessions are absent. */
   lastSeqs(sessionIds: readonly string[]): Promise<Map<string, number>>;
 }
 
@@ -395,6 +399,8 @@ export interface Session {
   readonly metadata: JsonObject;
   readonly status: 'open' | 'archived';
   readonly lastSeq: number;
+  /** Events up to this one are not kept any more; 0 when all are. */
+  readonly prunedSeq: number;
   /** Tokens of completions that belong to no run: those of plugins asked about an input. */
   readonly usage: Usage;
   readonly createdAt: string;
@@ -664,8 +670,8 @@ export interface WebhookStore {
     error?: string;
     againMs?: number;
   }): Promise<{ readonly disabled?: string }>;
-  /** Deletes settled deliveries older than this; returns how many. */
-  forget(olderThanMs: number): Promise<number>;
+  /** Deletes settled deliveries older than this, at most `limit`; returns how many. */
+  forget(olderThanMs: number, limit: number): Promise<number>;
 }
 
 // ─── Audit and trace ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -923,6 +929,9 @@ export interface Store {
   readonly runs: RunStore;
   readonly ledger: LedgerStore;
   readonly sessions: SessionStore;
+  readonly sessionDeletion: SessionDeletionStore;
+  readonly retention: RetentionStore;
+  readonly streamTokens: StreamTokenStore;
   readonly messages: MessageStore;
   readonly notices: NoticeStore;
   readonly approvals: ApprovalStore;

@@ -33,9 +33,18 @@ export function ledgerStore(database: Database): LedgerStore {
       return rows.map((row) => row.event);
     },
 
+    async prunedSeq(tenantId, sessionId) {
+      if (!isId(sessionId)) return 0;
+      const [row] = await database.rows<{ pruned_seq: string }>(
+        'SELECT pruned_seq FROM sessions WHERE id = $1 AND tenant_id = $2',
+        [sessionId, tenantId],
+      );
+      return Number(row?.pruned_seq ?? 0);
+    },
+
     async lastSeqs(sessionIds) {
       const rows = await database.rows<{ id: string; last_seq: string }>(
-        'SELECT id, last_seq FROM sessions WHERE id = ANY($1::uuid[])',
+        'SELECT id, last_seq FROM sessions WHERE id = ANY($1::uuid[]) AND deleting_at IS NULL',
         [sessionIds.filter(isId)],
       );
       return new Map(rows.map((row) => [row.id, Number(row.last_seq)]));

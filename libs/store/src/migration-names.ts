@@ -5,4 +5,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261202000000_plugin_values',
   '20261203000000_retried_calls',
   '20261204000000_webhook_lock_order',
+  '20261207000000_retention',
 ];

@@ -13,8 +13,11 @@ import { messageStore, noticeStore } from './messages.js';
 import { MIGRATIONS } from './migration-names.js';
 import { pluginValueStore } from './plugin-values.js';
 import { pluginStore } from './plugins.js';
+import { retentionStore } from './retention.js';
 import { runStore } from './runs.js';
+import { sessionDeletionStore } from './session-deletion.js';
 import { sessionStore } from './sessions.js';
+import { streamTokenStore } from './stream-tokens.js';
 import { tenantStore } from './tenants.js';
 import { toolCallStore } from './tool-calls.js';
 import { traceReader } from './trace.js';
@@ -27,6 +30,9 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     runs: runStore(database),
     ledger: ledgerStore(database),
     sessions: sessionStore(database),
+    sessionDeletion: sessionDeletionStore(database),
+    retention: retentionStore(database),
+    streamTokens: streamTokenStore(database),
     messages: messageStore(database),
     notices: noticeStore(database),
     approvals: approvalStore(database),

@@ -93,7 +93,7 @@ export function runStore(database: Database): RunStore {
     async get(tenantId, runId) {
       const view = await one<RunView>(
         `SELECT codedock_run_view(r, s.last_seq) AS result FROM runs r JOIN sessions s ON s.id = r.session_id
-         WHERE r.id = $1 AND r.tenant_id = $2`,
+         WHERE r.id = $1 AND r.tenant_id = $2 AND s.deleting_at IS NULL`,
         [existing('run', runId), tenantId],
       );
       return view ?? raise(missing('run', runId));
@@ -133,7 +133,7 @@ export function runStore(database: Database): RunStore {
       if ((sessionId !== undefined && !isId(sessionId)) || (before !== undefined && !isId(before))) return [];
       const rows = await database.rows<{ result: RunView }>(
         `SELECT codedock_run_view(r, s.last_seq) AS result FROM runs r JOIN sessions s ON s.id = r.session_id
-         WHERE r.tenant_id = $1 AND ($2::uuid IS NULL OR r.session_id = $2) AND ($3::text IS NULL OR r.status = $3)
+         WHERE r.tenant_id = $1 AND s.deleting_at IS NULL AND ($2::uuid IS NULL OR r.session_id = $2) AND ($3::text IS NULL OR r.status = $3)
            AND ($4::uuid IS NULL
              OR r.position < (SELECT position FROM runs WHERE id = $4 AND tenant_id = $1))
          ORDER BY r.position DESC LIMIT $5`,

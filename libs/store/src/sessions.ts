@@ -38,7 +38,7 @@ export function sessionStore(database: Database): SessionStore {
       if (before !== undefined && !isId(before)) return [];
       const rows = await database.plain((prisma) =>
         prisma.session.findMany({
-          where: { tenantId },
+          where: { tenantId, deletingAt: null },
           orderBy: [{ createdAt: 'desc' }, { id: 'desc' }],
           take: limit,
           ...(before === undefined ? {} : { cursor: { tenantId_id: { tenantId, id: before } }, skip: 1 }),
@@ -81,7 +81,7 @@ export function sessionStore(database: Database): SessionStore {
     async tenantOf(sessionId) {
       if (!isId(sessionId)) return undefined;
       const row = await database.plain((prisma) =>
-        prisma.session.findUnique({ where: { id: sessionId }, select: { tenantId: true } }),
+        prisma.session.findUnique({ where: { id: sessionId, deletingAt: null }, select: { tenantId: true } }),
       );
       return row?.tenantId;
     },
@@ -110,12 +110,13 @@ export function sessionStore(database: Database): SessionStore {
 
 /** The columns a session is shown by; counters come as text from SQL and as numbers from the client. */
 type ShownSession = Pick<SessionRow, 'id' | 'title' | 'endUser' | 'metadata' | 'createdAt' | 'archivedAt'> & {
-  readonly [column in 'lastSeq' | 'inputTokens' | 'outputTokens']: bigint | string;
+  readonly [column in 'lastSeq' | 'prunedSeq' | 'inputTokens' | 'outputTokens']: bigint | string;
 };
 
 const SHOWN_SESSION = `SELECT id, title, end_user AS "endUser", metadata, created_at AS "createdAt",
-    archived_at AS "archivedAt", last_seq AS "lastSeq", input_tokens AS "inputTokens", output_tokens AS "outputTokens"
-  FROM sessions WHERE id = $1 AND tenant_id = $2`;
+    archived_at AS "archivedAt", last_seq AS "lastSeq", pruned_seq AS "prunedSeq", input_tokens AS "inputTokens",
+    output_tokens AS "outputTokens"
+  FROM sessions WHERE id = $1 AND tenant_id = $2 AND deleting_at IS NULL`;
 
 function viewOf(row: ShownSession): Session {
   return {
@@ -125,6 +126,7 @@ function viewOf(row: ShownSession): Session {
     metadata: row.metadata as JsonObject,
     status: row.archivedAt === null ? 'open' : 'archived',
     lastSeq: Number(row.lastSeq),
+    prunedSeq: Number(row.prunedSeq),
     usage: { inputTokens: Number(row.inputTokens), outputTokens: Number(row.outputTokens) },
     createdAt: row.createdAt.toISOString(),
     ...(row.archivedAt === null ? {} : { archivedAt: row.archivedAt.toISOString() }),

@@ -9,7 +9,8 @@ export function toolCallStore(database: Database): ToolCallStore {
     async get(tenantId, callId) {
       const [row] = await database.rows<{ call: ToolCall & { runId: string; sessionId: string } }>(
         `SELECT codedock_call_view(c) || jsonb_build_object('runId', c.run_id, 'sessionId', c.session_id) AS call
-         FROM tool_calls c WHERE c.id = $1 AND c.tenant_id = $2`,
+         FROM tool_calls c JOIN sessions s ON s.id = c.session_id
+         WHERE c.id = $1 AND c.tenant_id = $2 AND s.deleting_at IS NULL`,
         [existing('tool call', callId), tenantId],
       );
       if (row === undefined) throw missing('tool call', callId);

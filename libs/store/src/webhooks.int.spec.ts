@@ -200,11 +200,11 @@ describe('webhooks', () => {
     expect(taken).toBeDefined();
     expect(taken?.event).toBeUndefined();
     await store.webhooks.settle({ id: taken?.id ?? '', ok: true, gone: false });
-    expect(await store.webhooks.forget(3_600_000)).toBe(0);
+    expect(await store.webhooks.forget(3_600_000, 100)).toBe(0);
     await observer.query("UPDATE webhook_deliveries SET settled_at = settled_at - interval '2 hours' WHERE id = $1", [
       taken?.id,
     ]);
-    expect(await store.webhooks.forget(3_600_000)).toBe(1);
+    expect(await store.webhooks.forget(3_600_000, 100)).toBe(1);
   });
 
   it('are of one tenant and hide their secret', async () => {

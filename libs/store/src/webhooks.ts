@@ -78,11 +78,12 @@ export function webhookStore(database: Database): WebhookStore {
       return (await database.call('codedock_webhook_settle', input)) as { disabled?: string };
     },
 
-    async forget(olderThanMs) {
+    async forget(olderThanMs, limit) {
       const rows = await database.rows(
-        `DELETE FROM webhook_deliveries
-         WHERE state <> 'pending' AND settled_at < clock_timestamp() - $1 * interval '1 millisecond' RETURNING 1`,
-        [olderThanMs],
+        `DELETE FROM webhook_deliveries WHERE ctid = ANY (ARRAY(SELECT ctid FROM webhook_deliveries
+           WHERE state <> 'pending' AND settled_at < clock_timestamp() - $1::float8 * interval '1 millisecond' LIMIT $2))
+         RETURNING 1`,
+        [olderThanMs, limit],
       );
       return rows.length;
     },

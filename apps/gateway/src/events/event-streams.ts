@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { EventTail } from './event-tail.js';
 import type { SessionFeeds } from './session-feeds.js';
 import { SseConnection, type SseLimits } from './sse-connection.js';
-import { sseFrame } from './sse-frame.js';
+import { deletedFrame, prunedFrame, sseFrame } from './sse-frame.js';
 
 /** Events of one read of the database. */
 const PAGE_SIZE = 200;
@@ -19,6 +19,8 @@ export interface Stream {
   /** Only this run's events, up to its end. */
   readonly runId?: string;
   readonly after: number;
+  /** First seq that belongs to it: 1, or that of the run's first event. */
+  readonly firstSeq: number;
   /** Nothing follows what is stored: the stream ends after the replay. */
   readonly complete: boolean;
 }
@@ -36,7 +38,7 @@ export class EventStreams {
   ) {}
 
   /** True when the client has everything that will ever be: the answer is 204, which keeps a browser from coming back. */
-  async isOver({ tenantId, sessionId, runId, after, complete }: Stream): Promise<boolean> {
+  async isOver({ tenantId, sessionId, runId, after, firstSeq, complete }: Stream): Promise<boolean> {
     if (!complete) return false;
     const next = await this.ledger.since({
       tenantId,
@@ -45,12 +47,13 @@ export class EventStreams {
       limit: 1,
       ...(runId === undefined ? {} : { runId }),
     });
-    return next.length === 0;
+    if (next.length > 0) return false;
+    return (await this.ledger.prunedSeq(tenantId, sessionId)) <= Math.max(after, firstSeq - 1);
   }
 
   /** Takes the reply over and serves the stream until its end, the client's, or the server's. */
   async serve(stream: Stream, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const { tenantId, sessionId, runId, after, complete } = stream;
+    const { tenantId, sessionId, runId, after, firstSeq, complete } = stream;
     reply.hijack();
     const connection = new SseConnection(
       reply.raw,
@@ -60,11 +63,28 @@ export class EventStreams {
     );
     this.connections.add(connection);
     metrics.sseClients.add(1, {});
+    let told = firstSeq - 1;
+    const read = async (from: number, limit: number) => {
+      const events = await this.ledger.since({
+        tenantId,
+        sessionId,
+        after: from,
+        limit,
+        ...(runId === undefined ? {} : { runId }),
+      });
+      if (events[0]?.seq === from + 1) return events;
+      // A hole: events of another run, nothing new, or retention was here – which is never passed over in silence.
+      const prunedSeq = await this.ledger.prunedSeq(tenantId, sessionId);
+      if (prunedSeq > Math.max(told, from)) {
+        told = prunedSeq;
+        connection.write(prunedFrame(sessionId, from, prunedSeq));
+      }
+      return events;
+    };
     const tail = new EventTail({
       after,
       pageSize: PAGE_SIZE,
-      read: (from, limit) =>
-        this.ledger.since({ tenantId, sessionId, after: from, limit, ...(runId === undefined ? {} : { runId }) }),
+      read,
       includes: (event) => runId === undefined || event.runId === runId,
       isLast: (event) => runId !== undefined && event.runId === runId && ENDS.has(event.type),
       sink: {
@@ -82,7 +102,15 @@ export class EventStreams {
     });
     try {
       // Subscribed before the first read: what is committed in between is pushed, and de-duplicated by seq.
-      const unfollow = complete ? () => undefined : await this.feeds.follow(sessionId, (push) => tail.push(push));
+      const unfollow = complete
+        ? () => undefined
+        : await this.feeds.follow(sessionId, {
+            told: (push) => tail.push(push),
+            gone: () => {
+              connection.write(deletedFrame(sessionId));
+              connection.end();
+            },
+          });
       try {
         if (this.closing) connection.end();
         await tail.replay();

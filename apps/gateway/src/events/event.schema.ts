@@ -21,6 +21,7 @@ export const eventLog = z
   .object({
     items: z.array(ledgerEvent),
     nextAfter: z.int().nullable().describe('`after` of the next page; null on the last.'),
+    prunedSeq: z.int().describe('Events up to this one are not kept any more; 0 when all are.'),
   })
   .meta({ id: 'EventLog' });
 

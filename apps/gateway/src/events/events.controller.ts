@@ -13,7 +13,8 @@ const TAG = 'Events';
 
 const STREAM_ANSWERS: Readonly<Record<number, AnswerSpec>> = {
   200: {
-    description: 'Ledger events: `id` is the seq, `event` the type, `data` a LedgerEvent.',
+    description:
+      'Ledger events: `id` is the seq, `event` the type, `data` a LedgerEvent. `events.pruned` stands for events that are not kept any more, `session.deleted` is the last frame when the session is deleted.',
     mediaType: 'text/event-stream',
   },
   204: { description: 'It is over and the client has seen everything.' },
@@ -45,7 +46,7 @@ export class EventsController {
     const after = startOf(request.headers['last-event-id'], query.after);
     const session = await this.store.sessions.get(tenantId, sessionId);
     await this.answer(
-      { tenantId, sessionId, after, complete: session.status === 'archived' },
+      { tenantId, sessionId, after, firstSeq: 1, complete: session.status === 'archived' },
       session.lastSeq,
       request,
       reply,
@@ -68,8 +69,9 @@ export class EventsController {
     @Res() reply: FastifyReply,
   ) {
     const after = startOf(request.headers['last-event-id'], query.after);
-    const { sessionId, status, lastSeq } = await this.store.runs.get(tenantId, runId);
-    await this.answer({ tenantId, sessionId, runId, after, complete: isTerminal(status) }, lastSeq, request, reply);
+    const { sessionId, status, firstSeq, lastSeq } = await this.store.runs.get(tenantId, runId);
+    const complete = isTerminal(status);
+    await this.answer({ tenantId, sessionId, runId, after, firstSeq, complete }, lastSeq, request, reply);
   }
 
   @Endpoint('GET', 'sessions/:sessionId/event-log', {
@@ -84,10 +86,14 @@ export class EventsController {
     @Param('sessionId') sessionId: string,
     @Query() { after, limit }: ReadEventLog,
   ) {
-    await this.store.sessions.get(tenantId, sessionId);
+    const { prunedSeq } = await this.store.sessions.get(tenantId, sessionId);
     const found = await this.store.ledger.since({ tenantId, sessionId, after, limit: limit + 1 });
     const items = found.slice(0, limit);
-    return { items: items.map(shown), nextAfter: found.length > limit ? (items.at(-1)?.seq ?? null) : null };
+    return {
+      items: items.map(shown),
+      nextAfter: found.length > limit ? (items.at(-1)?.seq ?? null) : null,
+      prunedSeq,
+    };
   }
 
   private async answer(stream: Stream, lastSeq: number, request: FastifyRequest, reply: FastifyReply): Promise<void> {

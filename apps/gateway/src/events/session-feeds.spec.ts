@@ -31,6 +31,8 @@ class TestBus implements LiveBus {
   }
 }
 
+const follower = (told: (push: SessionPush) => void, gone: () => void = () => undefined) => ({ told, gone });
+
 let bus: TestBus;
 let feeds: SessionFeeds;
 let stored: Map<string, number>;
@@ -57,7 +59,14 @@ afterEach(() => feeds.close());
 describe('SessionFeeds', () => {
   it('subscribes once per session however many follow, and leaves with the last', async () => {
     const seen: number[][] = [[], []];
-    const leave = await Promise.all(seen.map((list) => feeds.follow('s', (push) => list.push(push.lastSeq))));
+    const leave = await Promise.all(
+      seen.map((list) =>
+        feeds.follow(
+          's',
+          follower((push) => list.push(push.lastSeq)),
+        ),
+      ),
+    );
     bus.publish({ sessionId: 's', lastSeq: 1 });
     expect(bus.subscribed).toBe(1);
     expect(seen).toEqual([[1], [1]]);
@@ -72,7 +81,11 @@ describe('SessionFeeds', () => {
 
   it('asks the database once for all sessions, and tells those that are behind', async () => {
     const told: string[] = [];
-    for (const id of ['a', 'b', 'c']) await feeds.follow(id, (push) => told.push(`${push.sessionId}${push.lastSeq}`));
+    for (const id of ['a', 'b', 'c'])
+      await feeds.follow(
+        id,
+        follower((push) => told.push(`${push.sessionId}${push.lastSeq}`)),
+      );
     bus.publish({ sessionId: 'a', lastSeq: 5 });
     stored = new Map([
       ['a', 5],
@@ -85,7 +98,10 @@ describe('SessionFeeds', () => {
 
   it('looks at once when the bus is back', async () => {
     const told: number[] = [];
-    await feeds.follow('s', (push) => told.push(push.lastSeq));
+    await feeds.follow(
+      's',
+      follower((push) => told.push(push.lastSeq)),
+    );
     stored = new Map([['s', 9]]);
     bus.reconnect();
     await feeds.sweep();
@@ -95,11 +111,30 @@ describe('SessionFeeds', () => {
   it('serves a session by the sweep alone when the bus cannot subscribe', async () => {
     bus.failing = true;
     const told: number[] = [];
-    await feeds.follow('s', (push) => told.push(push.lastSeq));
+    await feeds.follow(
+      's',
+      follower((push) => told.push(push.lastSeq)),
+    );
     expect(errors).toHaveLength(1);
     stored = new Map([['s', 4]]);
     await feeds.sweep();
     expect(told).toEqual([4]);
+  });
+
+  it('tells followers of a session that does not exist any more, and nobody else', async () => {
+    const gone: string[] = [];
+    for (const id of ['a', 'b']) {
+      await feeds.follow(
+        id,
+        follower(
+          () => undefined,
+          () => gone.push(id),
+        ),
+      );
+    }
+    stored = new Map([['a', 1]]);
+    await feeds.sweep();
+    expect(gone).toEqual(['b']);
   });
 
   it('asks nothing while nobody follows', async () => {

@@ -1,10 +1,15 @@
 import type { LiveBus, SessionPush } from '@codedock/domain';
 
-/** Reads the newest committed seq of many sessions in one query; sessions without events may be missing. */
+/** Reads the newest committed seq of many sessions in one query; sessions that do not exist (any more) are missing. */
 export type ReadLastSeqs = (sessionIds: readonly string[]) => Promise<ReadonlyMap<string, number>>;
 
-/** What a follower is told: this seq is committed, and the events up to it where they are at hand. */
-export type Follower = (push: SessionPush) => void;
+/** Someone who follows a session. */
+export interface Follower {
+  /** This seq is committed, and the events up to it are there where they are at hand. */
+  told(push: SessionPush): void;
+  /** The session was deleted; nothing follows. */
+  gone(): void;
+}
 
 interface Feed {
   readonly followers: Set<Follower>;
@@ -97,9 +102,13 @@ export class SessionFeeds {
     const sessionIds = [...this.feeds.keys()];
     if (sessionIds.length === 0) return;
     try {
-      for (const [sessionId, lastSeq] of await this.options.readLastSeqs(sessionIds)) {
+      const lastSeqs = await this.options.readLastSeqs(sessionIds);
+      for (const sessionId of sessionIds) {
         const feed = this.feeds.get(sessionId);
-        if (feed !== undefined && lastSeq > feed.lastSeq) this.tell(feed, { sessionId, lastSeq });
+        const lastSeq = lastSeqs.get(sessionId);
+        if (feed === undefined) continue;
+        if (lastSeq === undefined) for (const follower of feed.followers) follower.gone();
+        else if (lastSeq > feed.lastSeq) this.tell(feed, { sessionId, lastSeq });
       }
     } catch (error) {
       this.options.onError(error);
@@ -108,6 +117,6 @@ export class SessionFeeds {
 
   private tell(feed: Feed, push: SessionPush): void {
     feed.lastSeq = Math.max(feed.lastSeq, push.lastSeq);
-    for (const follower of feed.followers) follower(push);
+    for (const follower of feed.followers) follower.told(push);
   }
 }

@@ -6,6 +6,19 @@ export const HEARTBEAT_FRAME = ': heartbeat\n\n';
 /** First bytes of a stream: how long a browser waits before it reconnects. */
 export const OPENING_FRAME = 'retry: 1000\n\n';
 
+/**
+ * Told in place of events that are not kept any more. Its id is the last of them, so that a client that comes back is
+ * not told again. No ledger event: it is nowhere stored.
+ */
+export function prunedFrame(sessionId: string, after: number, prunedSeq: number): string {
+  return `id: ${prunedSeq}\nevent: events.pruned\ndata: ${JSON.stringify({ sessionId, after, prunedSeq })}\n\n`;
+}
+
+/** Last frame of a stream whose session was deleted; without an id, for there is nothing to come back to. */
+export function deletedFrame(sessionId: string): string {
+  return `event: session.deleted\ndata: ${JSON.stringify({ sessionId })}\n\n`;
+}
+
 const encoded = new WeakMap<LedgerEvent, string>();
 
 /**

@@ -164,7 +164,7 @@ describe('every route × bad input', () => {
       [deep, 422, 'invalid_request'],
     ];
     for (const { method, path } of await routes()) {
-      if (method !== 'POST') continue;
+      if (method !== 'POST' && method !== 'PUT') continue;
       for (const [raw, status, code, at] of raws) {
         const answer = await gateway.send(method, filled(path, { approval: sessionId }), { key: own.key, raw });
         expectProblem(answer, status, code);

@@ -20,6 +20,7 @@ export const session = z
     metadata,
     status: z.enum(['open', 'archived']),
     lastSeq: z.int().describe('`seq` of the newest event; 0 when there is none.'),
+    prunedSeq: z.int().describe('Events up to this one are not kept any more; 0 when all are.'),
     usage: z
       .object({ inputTokens: z.int(), outputTokens: z.int() })
       .describe('Tokens that belong to no run: completions of plugins that were asked about an input.'),
@@ -32,6 +33,16 @@ export const sessionPage = pageOf(session).meta({ id: 'SessionPage' });
 
 export const listSessions = z.strictObject(page);
 export type ListSessions = z.infer<typeof listSessions>;
+
+export const deleteSessionQuery = z.strictObject({
+  cancel: z
+    .enum(['true', 'false'])
+    .default('false')
+    .describe('Whether runs that are not over are cancelled; else they are refused with 409.'),
+});
+export type DeleteSessionQuery = z.infer<typeof deleteSessionQuery>;
+
+export const deletingSession = z.object({ id, status: z.literal('deleting') }).meta({ id: 'DeletingSession' });
 
 export const message = z
   .object({

@@ -6,10 +6,14 @@ import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
 import { ids } from '../ids.js';
-import { STORE, type Store } from '../tokens.js';
+import { RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
+import { deleteSession } from './delete-session.js';
 import {
   type CreateSession,
   createSession,
+  type DeleteSessionQuery,
+  deleteSessionQuery,
+  deletingSession,
   type ListMessages,
   type ListSessions,
   listMessages,
@@ -26,6 +30,7 @@ const TAG = 'Sessions';
 export class SessionsController {
   constructor(
     @Inject(STORE) private readonly store: Store,
+    @Inject(RUN_PORTS) private readonly ports: RunPorts,
     private readonly idempotent: IdempotentRequests,
   ) {}
 
@@ -95,6 +100,33 @@ export class SessionsController {
   })
   archive(@By() caller: Caller, @Param('sessionId') sessionId: string) {
     return this.store.sessions.archive(caller.tenantId, sessionId);
+  }
+
+  @Endpoint('DELETE', ':sessionId', {
+    summary: 'Delete a session with everything in it, its memory included; audited without content',
+    tag: TAG,
+    scopes: ['runs', 'admin'],
+    query: deleteSessionQuery,
+    answers: {
+      202: { description: 'It is gone for everybody; many rows are still being deleted.', schema: deletingSession },
+      204: { description: 'It is gone.' },
+    },
+    problems: ['session_busy'],
+  })
+  async delete(
+    @By() { tenantId, keyId, keyName }: Caller,
+    @Param('sessionId') sessionId: string,
+    @Query() { cancel }: DeleteSessionQuery,
+    @Res({ passthrough: true }) reply: FastifyReply,
+  ) {
+    const gone = await deleteSession(this.ports, {
+      tenantId,
+      sessionId,
+      actor: { id: keyId, name: keyName },
+      cancel: cancel === 'true',
+    });
+    reply.status(gone ? 204 : 202);
+    return gone ? undefined : { id: sessionId, status: 'deleting' };
   }
 
   @Endpoint('GET', ':sessionId/grants', {

@@ -21,7 +21,6 @@ export const RETRY_DELAYS_MS: readonly number[] = [
 const MAX_IN_FLIGHT = 32;
 /** A slow receiver takes no more than this of what all share. */
 const MAX_PER_WEBHOOK = 4;
-const KEPT_SETTLED_MS = 7 * 24 * HOUR;
 
 export interface WebhookSenderOptions {
   readonly webhooks: Store['webhooks'];
@@ -65,7 +64,6 @@ export function startWebhookSender(options: WebhookSenderOptions): WebhookSender
         'The address leads into a private network; CODEDOCK_WEBHOOK_ALLOW_PRIVATE allows that.',
       ),
   });
-  let forgetAt = 0;
   let wake = new AbortController();
 
   const send = async (delivery: TakenDelivery): Promise<void> => {
@@ -113,9 +111,6 @@ export function startWebhookSender(options: WebhookSenderOptions): WebhookSender
       except: busyWebhooks(inFlight.values()),
     });
     for (const delivery of taken) begin(delivery);
-    if (clock.now() < forgetAt) return;
-    forgetAt = clock.now() + HOUR;
-    await webhooks.forget(KEPT_SETTLED_MS);
   };
 
   const loop = async (): Promise<void> => {

@@ -237,6 +237,21 @@ export const VARIABLES = Object.freeze({
     apps: ['gateway'],
     doc: 'Whether webhooks may go to private and loopback addresses, and to loopback ones without TLS.',
   }),
+  eventRetentionDays: optional(integer({ min: 1, max: 36_500 }), {
+    name: 'CODEDOCK_EVENT_RETENTION_DAYS',
+    apps: ['gateway'],
+    doc: 'Days after which ledger events are deleted, for tenants without a setting of their own. Unset: never.',
+  }),
+  auditRetentionDays: optional(integer({ min: 1, max: 36_500 }), {
+    name: 'CODEDOCK_AUDIT_RETENTION_DAYS',
+    apps: ['gateway'],
+    doc: 'Days after which hook records and acts of administrators are deleted, in the same way. Unset: never.',
+  }),
+  messageRetentionDays: optional(integer({ min: 1, max: 36_500 }), {
+    name: 'CODEDOCK_MESSAGE_RETENTION_DAYS',
+    apps: ['gateway'],
+    doc: 'Days after which messages, tool calls and ended approvals are deleted, in the same way. Unset: never.',
+  }),
   profilesFile: optional(text('file'), {
     name: 'CODEDOCK_PROFILES_FILE',
     apps: ['gateway'],

@@ -77,6 +77,7 @@ export const metrics = {
     'Time of one tool call.',
     LONG_SECONDS,
   ),
+  pruned: count<{ kind: string }>('codedock.retention.pruned', 'Rows deleted because their time was over.'),
   sseClients: upDown<NoAttributes>('codedock.sse.clients', 'Open event streams.'),
   eventAppend: duration<NoAttributes>(
     'codedock.event.append.duration',
