@@ -1,11 +1,18 @@
 import { randomUUID } from 'node:crypto';
 import { SCOPES, type Scope } from '@codedock/domain';
-import { openStore, type Store, type Tenant } from '@codedock/store';
+import { type ApiKey, openStore, type Store, type Tenant } from '@codedock/store';
 import { Command } from 'commander';
 import { config } from '../config.js';
 import { print, table } from '../output.js';
-import { newApiKey } from './api-key.js';
+import { apiKeyIn, newApiKey } from './api-key.js';
 import { expiryAfter } from './expiry.js';
+
+interface CreateOptions {
+  readonly tenant: string;
+  readonly scopes: string;
+  readonly expires?: string;
+  readonly keyFile?: string;
+}
 
 /** `codedock keys create|list|revoke`: works on the database itself, since the first key cannot come through the API. */
 export function keysCommand(): Command {
@@ -20,27 +27,33 @@ export function keysCommand(): Command {
     .option('--tenant <name>', 'tenant; created when missing', 'default')
     .option('--scopes <list>', `comma-separated: ${SCOPES.join(', ')}`, 'runs')
     .option('--expires <duration>', 'validity from now: 12h, 30d; without it the key does not expire')
-    .action(async (name: string, options: { tenant: string; scopes: string; expires?: string }, command: Command) => {
+    .option('--key-file <file>', 'take the key from a file instead of making one; harmless when it is known already')
+    .action(async (name: string, options: CreateOptions, command: Command) => {
       const scopes = scopesOf(options.scopes);
       const expiresAt = options.expires === undefined ? undefined : expiryAfter(options.expires, Date.now());
-      const { key, hash } = newApiKey();
-      const created = await withStore(async (store) => {
+      const given = options.keyFile === undefined ? undefined : apiKeyIn(options.keyFile);
+      const { key, hash } = given ?? newApiKey();
+      const { known, created } = await withStore(async (store) => {
         const tenant = await store.tenants.ensure({ id: randomUUID(), name: options.tenant });
-        return store.keys.create({
-          id: randomUUID(),
-          tenantId: tenant.id,
-          name,
-          hash,
-          scopes,
-          ...(expiresAt === undefined ? {} : { expiresAt }),
-        });
+        const before = given === undefined ? undefined : await knownKey(store, tenant, name, hash);
+        if (before !== undefined) return { known: before, created: undefined };
+        const input = { id: randomUUID(), tenantId: tenant.id, name, hash, scopes };
+        const made = await store.keys.create({ ...input, ...(expiresAt === undefined ? {} : { expiresAt }) });
+        return { known: undefined, created: made };
       });
-      print(
-        command,
-        { ...created, key },
-        () =>
-          `${key}\n\nThis is the only time the key is shown. Scopes: ${scopes.join(', ')}. Expires: ${expiresAt ?? 'never'}.`,
-      );
+      if (known !== undefined) {
+        const state = known.revokedAt === undefined ? 'is known already' : 'was revoked and stays so';
+        print(command, known, () => `The key ${known.id} (${known.name}) ${state}; nothing is changed.`);
+      } else if (given !== undefined) {
+        print(command, created, () => `The key of ${options.keyFile} is key ${created?.id} (${name}) now.`);
+      } else {
+        print(
+          command,
+          { ...created, key },
+          () =>
+            `${key}\n\nThis is the only time the key is shown. Scopes: ${scopes.join(', ')}. Expires: ${expiresAt ?? 'never'}.`,
+        );
+      }
     });
 
   keys
@@ -77,6 +90,14 @@ export function keysCommand(): Command {
     });
 
   return keys;
+}
+
+/** The key of that hash, or a revoked one of that name, which is not brought back under its name. */
+async function knownKey(store: Store, tenant: Tenant, name: string, hash: string): Promise<ApiKey | undefined> {
+  const live = await store.keys.authenticate(hash);
+  if (live !== undefined) return live;
+  const namesakes = (await store.keys.list(tenant.id)).filter((key) => key.name === name);
+  return namesakes.some((key) => key.revokedAt === undefined) ? undefined : namesakes[0];
 }
 
 function scopesOf(list: string): Scope[] {
