@@ -13,6 +13,7 @@ import {
   repositoryRoot,
   requireRedis,
   startProcess,
+  type TestDatabase,
   type TestProcess,
   temporaryFolder,
 } from '@codedock/testkit';
@@ -44,6 +45,10 @@ export interface SystemOptions {
   readonly unready?: boolean;
   /** A Redis of the test's own instead of the run's; only with the profile `redis`. */
   readonly redisUrl?: string;
+  /** A migrated database of the test's own instead of a new one of the run's; dropped when the system stops. */
+  readonly database?: TestDatabase;
+  /** Programs that are started instead of the services' own, by absolute path. */
+  readonly programs?: Readonly<{ gateway?: string; runner?: string }>;
 }
 
 /** A run as the API shows it. */
@@ -112,7 +117,7 @@ export function fakeScript(...steps: readonly Record<string, unknown>[]): string
 
 /** Starts a system and waits until every part is ready. Stop it in `afterAll`. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
-  const database = await createTestDatabase();
+  const database = options.database ?? (await createTestDatabase());
   const folder = await temporaryFolder('codedock-system-');
   const profile = options.profile ?? 'embedded';
   const queueUrl = profile === 'redis' ? (options.redisUrl ?? (await requireRedis()).url) : database.url;
@@ -146,10 +151,11 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     hostPorts.length > 0 ? { PLUGIN_HOST_URL: hostPorts.map((port) => `127.0.0.1:${port}`).join(',') } : {};
   const withStore = { DATABASE_URL: database.url, QUEUE_URL: queueUrl, ...withHooks };
 
+  const programs: Readonly<Record<string, string | undefined>> = options.programs ?? {};
   const service = (app: string, env: Readonly<Record<string, string>>, ready: RegExp | string, name: string) =>
     startProcess({
       command: process.execPath,
-      args: ['--enable-source-maps', path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js')],
+      args: ['--enable-source-maps', programs[app] ?? path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js')],
       env,
       ready,
       readyTimeoutMs: 90_000,

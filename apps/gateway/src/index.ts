@@ -1,1 +1,1 @@
-export { type RunningGateway, type ServeOptions, serveGateway } from './serve.js';
+export { type GatewayParts, type RunningGateway, type ServeOptions, serveGateway } from './serve.js';

@@ -44,11 +44,16 @@ const SSE_LIMITS = { bufferBytes: 1024 * 1024, heartbeatMs: 15_000, stallMs: 30_
 const CLAIM_GRACE_MS = 8_000;
 const DUPLICATE_WAIT_MS = 1_000;
 
+/** What the use cases of runs reach the outside world through. */
+export type GatewayParts = Pick<RunPorts, 'store' | 'doorbell' | 'bus'>;
+
 export interface ServeOptions {
   readonly config: AppConfig<'gateway'>;
   readonly logger: Logger;
   readonly telemetry: Pick<Telemetry, 'metricsHandler'>;
   readonly shutdown: Shutdown;
+  /** Laid around the parts before any request uses them. Suites of failures die in there; the program itself gives none. */
+  readonly around?: (parts: GatewayParts) => GatewayParts;
 }
 
 /** A gateway that serves. */
@@ -61,7 +66,13 @@ export interface RunningGateway {
  * Starts the gateway; every part registers how it stops. Stopping answers new requests with `shutting_down`, ends event
  * streams in good order, lets open requests finish, then closes what they used.
  */
-export async function serveGateway({ config, logger, telemetry, shutdown }: ServeOptions): Promise<RunningGateway> {
+export async function serveGateway({
+  config,
+  logger,
+  telemetry,
+  shutdown,
+  around,
+}: ServeOptions): Promise<RunningGateway> {
   const tls = readTlsFiles(config);
   const profiles = await readProfiles({
     ...(config.profilesFile === undefined ? {} : { file: config.profilesFile }),
@@ -72,7 +83,8 @@ export async function serveGateway({ config, logger, telemetry, shutdown }: Serv
   await store.agents.upsertFromFile(profiles);
   const pluginHosts = connectHosts(config, tls, store, logger);
   shutdown.register('plugin-hosts', () => pluginHosts.close());
-  const ports = await runPorts(config, store, pluginHosts, logger, shutdown);
+  const opened = await runPorts(config, store, pluginHosts, logger, shutdown);
+  const ports = around === undefined ? opened : { ...opened, ...around(opened) };
   const values = new PluginValues(store.pluginValues, await cipherOf(config, store, logger));
   await serveHostApi(
     config,

@@ -1,4 +1,4 @@
-import type { LiveBus } from '@codedock/domain';
+import type { Doorbell, LiveBus } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import type { Logger, Shutdown } from '@codedock/platform';
@@ -14,6 +14,14 @@ import { openPluginHosts } from './plugins/open-plugin-hosts.js';
 import { queueReporter } from './queue-reporter.js';
 import { type LocalTool, openToolRegistry, type ToolRegistry } from './tools/tool-registry.js';
 
+/** What runs reach the outside world through, apart from plugins and models. */
+export interface RunnerParts {
+  readonly store: Store;
+  readonly doorbell: Doorbell;
+  readonly bus: LiveBus;
+  readonly tools: ToolRegistry;
+}
+
 /** What a runner is made of. */
 export interface RunnerOptions {
   readonly config: RunnerConfig;
@@ -24,6 +32,8 @@ export interface RunnerOptions {
   readonly hooks?: Hooks;
   /** Tools of this process beside the built-in ones; a profile offers them by name. */
   readonly tools?: readonly LocalTool[];
+  /** Laid around the parts before any run uses them. Suites of failures die in there; the program itself gives none. */
+  readonly around?: (parts: RunnerParts) => RunnerParts;
 }
 
 const REPORT = Symbol('QueueReporter');
@@ -110,16 +120,25 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
         tools: ToolRegistry,
         report: QueueReporter,
       ): Promise<RunConsumer> => {
+        const opened: RunnerParts = { store, doorbell, bus, tools };
+        const parts = options.around?.(opened) ?? opened;
         const consumer = await startRunConsumer({
           queueUrl: config.queueUrl.reveal(),
           concurrency: config.runnerConcurrency,
           lease: { ttlMs: config.leaseTtlMs, heartbeatMs: config.leaseHeartbeatMs },
           approvalTtlMs: config.approvalTtlMs,
-          runs: { store, doorbell, bus, clock: systemClock, ids: uuids, report: reporterOf(logger) },
+          runs: {
+            store: parts.store,
+            doorbell: parts.doorbell,
+            bus: parts.bus,
+            clock: systemClock,
+            ids: uuids,
+            report: reporterOf(logger),
+          },
           hooks: options.hooks ?? {},
           hosts,
           models,
-          tools,
+          tools: parts.tools,
           logger,
           report,
         });

@@ -1,9 +1,7 @@
-import { publishTestServices } from '../services/test-services.js';
 import { keepRunServices, keptRunServices } from './run-services.js';
 
 /** Ends what the set-up of this run started. */
 export default async function globalTeardown(): Promise<void> {
   await keptRunServices()?.stop();
   keepRunServices(undefined);
-  publishTestServices(undefined);
 }

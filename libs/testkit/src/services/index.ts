@@ -7,4 +7,5 @@ export {
   type TestRedis,
   type TestRedisDatabase,
 } from './redis.js';
+export { type RunningTestServices, startTestServices } from './start-test-services.js';
 export { type TestServices, testServices } from './test-services.js';

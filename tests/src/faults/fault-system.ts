@@ -1,0 +1,267 @@
+import { randomBytes } from 'node:crypto';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { TERMINAL_EVENTS } from '@codedock/domain';
+import { eventually, type TestProcess, temporaryFolder } from '@codedock/testkit';
+import { type Api, apiOf } from '../api.js';
+import type { Profile } from '../profiles.js';
+import { fakeScript, type RunView, type System, type SystemOptions, startSystem } from '../system.js';
+import type { ChainedPlugin, History, KeyedRequest } from './checker/history.js';
+import { readHistory } from './checker/read-history.js';
+import { ACTING, writeActingPlugin } from './effects/acting-plugin.js';
+import { type EffectSink, startEffectSink } from './effects/effect-sink.js';
+import { beyond, processesOf } from './processes.js';
+import { recordSession, type SessionRecorder } from './session-recorder.js';
+
+/** Lease and heartbeat of the suite, milliseconds: short, so that a dead runner is replaced within seconds. */
+export const LEASE_MS = 3_000;
+const HEARTBEAT_MS = 750;
+
+/** How a system of the suite differs from the usual one: two gateways, three runners, a plugin-host, the acting plugin. */
+export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins'> {
+  /** Further plugins, written into the root beside the acting one. */
+  readonly plugins?: (root: string) => Promise<void> | void;
+  /** What may be asked of them, for the checker. */
+  readonly chain?: readonly ChainedPlugin[];
+  /** False: who dies stays dead. Default true: dead runners and gateways are replaced, as an orchestrator does. */
+  readonly replaced?: boolean;
+}
+
+/** Input of a run: the script of the model, and what else the request says. */
+export interface RunInput {
+  /** One step per model call; see `FakeStep`. */
+  readonly script: readonly Record<string, unknown>[];
+  /** Default: a new session. */
+  readonly sessionId?: string;
+  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly onBusy?: 'reject' | 'enqueue' | 'interrupt';
+  readonly agent?: string;
+  /** Sent as `Idempotency-Key`; the answer is remembered for the checker. */
+  readonly idempotencyKey?: string;
+}
+
+/** A system under faults: real processes, an effect sink, a client on every session, and all it takes to judge it. */
+export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
+  readonly sink: EffectSink;
+  /** Speaks with a gateway that is alive now; the next in turn for each request. */
+  readonly api: Api;
+  /** A new session, followed by a client. */
+  createSession(body?: Record<string, unknown>): Promise<string>;
+  /** Starts a run and expects 201; tried again under its idempotency key when the gateway dies. */
+  start(input: RunInput): Promise<RunView>;
+  /** The client that follows a session. */
+  recorderOf(sessionId: string): SessionRecorder;
+  /** The living runner that executes a call; undefined when none does. */
+  runnerOf(callId: string): TestProcess | undefined;
+  /** Runners that are alive. */
+  aliveRunners(): readonly TestProcess[];
+  /** Resolves when as many runners and gateways as at first are ready. */
+  whole(timeoutMs?: number): Promise<void>;
+  /** Resolves when every accepted run has ended and every client has seen the end of its session. */
+  settled(timeoutMs?: number): Promise<void>;
+  /** A person wants this call tried again: it may act once more. */
+  noteRetry(callId: string): void;
+  history(): Promise<History>;
+  /** Ends everything. Answers what is left behind. */
+  end(): Promise<readonly string[]>;
+}
+
+const ENDED: ReadonlySet<string> = new Set(Object.keys(TERMINAL_EVENTS));
+const ACTING_CHAIN: ChainedPlugin = { name: ACTING, gates: ['beforeToolCall'] };
+
+/** Starts a system of the suite's own programs with its lease times. */
+export async function startFaultSystem(profile: Profile, options: FaultSystemOptions = {}): Promise<FaultSystem> {
+  const temporary = await temporaryFolder('codedock-faults-');
+  const sink = await startEffectSink();
+  const { plugins, chain = [], replaced = true, ...rest } = options;
+  const secrets = new Map([
+    ['CODEDOCK_INTERNAL_TOKEN', randomBytes(24).toString('hex')],
+    ['CODEDOCK_CAPABILITY_KEY', randomBytes(32).toString('hex')],
+  ]);
+  const system = await startSystem({
+    gateways: 2,
+    runners: 3,
+    ...rest,
+    profile,
+    programs: { gateway: programOf('gateway'), runner: programOf('runner') },
+    env: {
+      CODEDOCK_LEASE_TTL: `${LEASE_MS}ms`,
+      CODEDOCK_LEASE_HEARTBEAT: `${HEARTBEAT_MS}ms`,
+      ...Object.fromEntries(secrets),
+      ...rest.env,
+      TMPDIR: temporary.path,
+    },
+    plugins: async (root) => {
+      await writeActingPlugin(root, sink.url);
+      await plugins?.(root);
+    },
+  }).catch(async (error: unknown) => {
+    await sink.stop();
+    await temporary.remove();
+    throw error;
+  });
+  secrets.set('the API key', system.key);
+  const { rows } = await system.db.query<{ id: string }>("SELECT id FROM tenants WHERE name = 'default'");
+  const tenantId = rows[0]?.id ?? '';
+
+  const wanted = { gateways: system.gateways.length, runners: system.runners.length };
+  const recorders = new Map<string, SessionRecorder>();
+  const accepted: string[] = [];
+  const requests: KeyedRequest[] = [];
+  const retried = new Map<string, number>();
+  let ending = false;
+  let turn = 0;
+
+  const alive = (processes: readonly TestProcess[]) => processes.filter((each) => !each.hasExited());
+  const urlOf = (gateway: TestProcess) => system.urls[Number(gateway.name.split('-').at(-1))];
+  const url = () => {
+    const urls = alive(system.gateways).flatMap((gateway) => urlOf(gateway) ?? []);
+    turn += 1;
+    return urls[turn % urls.length] ?? system.url;
+  };
+  const api: Api = (...given) => apiOf(url(), system.key)(...given);
+
+  const replacing = new Set<Promise<unknown>>();
+  const watch = (each: TestProcess, startAnother: () => Promise<TestProcess>) => {
+    void each.exited.then(() => {
+      if (ending || !replaced) return;
+      const started = startAnother().then(
+        (another) => watch(another, startAnother),
+        () => undefined,
+      );
+      replacing.add(started);
+      void started.finally(() => replacing.delete(started));
+    });
+  };
+  for (const runner of system.runners) watch(runner, () => system.startRunner());
+  for (const gateway of system.gateways) watch(gateway, () => system.startGateway());
+
+  const createSession = async (body: Record<string, unknown> = {}): Promise<string> => {
+    const answer = await api<{ id: string }>('POST', '/v1/sessions', body);
+    if (answer.status !== 201) throw new Error(`no session: ${answer.status} ${JSON.stringify(answer.body)}`);
+    const sessionId = answer.body.id;
+    recorders.set(sessionId, recordSession({ sessionId, tenantId, key: system.key, url }));
+    return sessionId;
+  };
+
+  const start: FaultSystem['start'] = async ({ script, sessionId, idempotencyKey, ...input }) => {
+    const session = sessionId ?? (await createSession());
+    const body = { content: fakeScript(...script), ...input };
+    const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
+    const post = () => api<{ run: RunView }>('POST', `/v1/sessions/${session}/runs`, body, { headers });
+    // Only a keyed request may be repeated: nobody knows whether the broken one was accepted.
+    const answer = idempotencyKey === undefined ? await post() : await eventually(async () => answered(await post()));
+    if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
+    const { run } = answer.body;
+    accepted.push(run.id);
+    if (idempotencyKey !== undefined) {
+      requests.push({ tenantId, key: idempotencyKey, body: JSON.stringify(body), runIds: [run.id] });
+    }
+    return run;
+  };
+
+  const whole: FaultSystem['whole'] = async (timeoutMs = 60_000) => {
+    if (!replaced) return;
+    await eventually(
+      () =>
+        replacing.size === 0 &&
+        alive(system.gateways).length >= wanted.gateways &&
+        alive(system.runners).length >= wanted.runners,
+      { timeoutMs, what: 'the dead to be replaced' },
+    );
+  };
+
+  const settled: FaultSystem['settled'] = async (timeoutMs = 60_000) => {
+    await eventually(
+      async () => {
+        const open = await system.db.query<{ id: string; status: string }>(
+          'SELECT id, status FROM runs WHERE status <> ALL ($1)',
+          [[...ENDED]],
+        );
+        if (open.rows.length > 0) throw new Error(`open are ${open.rows.map((row) => `${row.id} (${row.status})`)}`);
+      },
+      { timeoutMs, intervalMs: 100, what: 'every run to end' },
+    );
+    const sessions = await system.db.query<{ id: string; last_seq: string }>('SELECT id, last_seq FROM sessions');
+    await Promise.all(
+      sessions.rows.map(({ id, last_seq }) =>
+        recorders
+          .get(id)
+          ?.until(Number(last_seq))
+          .catch(() => undefined),
+      ),
+    );
+  };
+
+  const baseline = processesOf(temporary.path);
+  const leftovers = () => beyond(baseline, processesOf(temporary.path)).map((name) => `the process ${name}`);
+
+  const history = async (): Promise<History> => ({
+    ...(await readHistory(system.db)),
+    effects: await sink.effects(),
+    recordings: [...recorders.values()].map((recorder) => recorder.recording()),
+    requests,
+    chain: [ACTING_CHAIN, ...chain],
+    retried,
+    accepted,
+    logs: new Map(
+      [...system.gateways, ...system.runners, ...system.pluginHosts].map((each) => [each.name, each.output()]),
+    ),
+    secrets,
+    leftovers: leftovers(),
+  });
+
+  const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 60_000) =>
+    eventually(
+      async () => {
+        const { body } = await api<RunView>('GET', `/v1/runs/${runId}`);
+        if (!until(body)) throw new Error(`it is ${JSON.stringify(body)}`);
+        return body;
+      },
+      { timeoutMs, intervalMs: 50, what: `run ${runId}` },
+    );
+
+  return {
+    ...system,
+    sink,
+    api,
+    waitForRun,
+    waitForEnd: (runId, timeoutMs) => waitForRun(runId, ({ status }) => ENDED.has(status), timeoutMs),
+    createSession,
+    start,
+    recorderOf: (sessionId) => {
+      const recorder = recorders.get(sessionId);
+      if (recorder === undefined) throw new Error(`nobody follows session ${sessionId}`);
+      return recorder;
+    },
+    runnerOf: (callId) => alive(system.runners).find((runner) => runner.stdout().includes(`executing ${callId} `)),
+    aliveRunners: () => alive(system.runners),
+    whole,
+    settled,
+    noteRetry: (callId) => void retried.set(callId, (retried.get(callId) ?? 0) + 1),
+    history,
+    async end() {
+      ending = true;
+      for (const recorder of recorders.values()) recorder.close();
+      await Promise.allSettled(replacing);
+      await system.stop();
+      await sink.stop();
+      const left = [
+        ...processesOf(temporary.path).map((name) => `the process ${name}`),
+        ...readdirSync(temporary.path).map((name) => `the file ${name}`),
+      ];
+      await temporary.remove();
+      return left;
+    },
+  };
+}
+
+function programOf(service: string): string {
+  return path.join(__dirname, 'programs', `${service}-process.js`);
+}
+
+function answered<T extends { readonly status: number; readonly body: unknown }>(answer: T): T {
+  // Another gateway, or the same request of a dead one, may be at it still.
+  if (answer.status === 409 || answer.status >= 500) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
+  return answer;
+}
