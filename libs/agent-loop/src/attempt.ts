@@ -1,7 +1,9 @@
 import {
+  checkpointMessage,
   isAppError,
   type JsonObject,
   type LoopView,
+  type MeasuredContext,
   type Message,
   type RunSnapshot,
   stopKindOf,
@@ -11,6 +13,7 @@ import {
 } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import { Bounds } from './bounds.js';
+import { withoutOrphans } from './compaction/plan-compaction.js';
 import type { LoopPorts } from './loop-ports.js';
 
 /** What changes while an attempt runs. Lists are replaced, never changed in place: hooks hold on to them. */
@@ -21,6 +24,9 @@ interface AttemptState {
   turn: Turn | undefined;
   /** Number of the current turn, or of the last one. */
   iteration: number;
+  /** Of the checkpoint whose message opens `messages`. */
+  checkpointId: string | undefined;
+  measured: MeasuredContext | undefined;
   usage: Usage;
   toolCalls: number;
   metadata: JsonObject;
@@ -41,7 +47,9 @@ export class Attempt {
     this.state = {
       systemPrompt: snapshot.start?.systemPrompt ?? snapshot.config.systemPrompt,
       hidden: snapshot.start?.hidden ?? [],
-      messages: snapshot.messages,
+      messages: historyOf(snapshot),
+      checkpointId: snapshot.checkpoint?.id,
+      measured: snapshot.measured,
       turn: undefined,
       iteration: snapshot.openTurn === undefined ? snapshot.turns : snapshot.openTurn.iteration - 1,
       usage: snapshot.usage,
@@ -104,4 +112,9 @@ export class Attempt {
       },
     };
   }
+}
+
+/** What the model is shown of the stored history, from the checkpoint on. */
+function historyOf({ checkpoint, messages, sessionId }: RunSnapshot): readonly Message[] {
+  return checkpoint === undefined ? messages : [checkpointMessage(checkpoint, sessionId), ...withoutOrphans(messages)];
 }

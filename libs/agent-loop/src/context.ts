@@ -1,5 +1,6 @@
-import { type Message, type MessageToolCall, type Turn, toolMessageOf } from '@codedock/domain';
+import type { Message, Turn } from '@codedock/domain';
 import type { Stop } from '@codedock/hooks';
+import { answeredHistory } from './answered-history.js';
 import { askOrEnd } from './ask-gate.js';
 import type { Attempt } from './attempt.js';
 
@@ -14,9 +15,13 @@ export interface ModelContext {
  * The context of the turn's model call: from stored messages, the run's system prompt and hidden messages, through the
  * gate. What the gate makes of it serves this call alone; it may also stop the run.
  */
-export async function contextFor(attempt: Attempt, turn: Turn): Promise<ModelContext | Stop> {
-  const { systemPrompt, hidden, messages } = attempt.state;
-  const built = { systemPrompt, messages: [...hidden, ...answeredHistory(messages)] };
+export async function contextFor(
+  attempt: Attempt,
+  turn: Turn,
+  history: readonly Message[] = answeredHistory(attempt.state.messages),
+): Promise<ModelContext | Stop> {
+  const { systemPrompt, hidden } = attempt.state;
+  const built = { systemPrompt, messages: [...hidden, ...history] };
   const decision = await askOrEnd(attempt, 'transformContext', built, { turnId: turn.id });
   if (decision === undefined) return built;
   if (decision.kind === 'stop') return decision;
@@ -24,29 +29,4 @@ export async function contextFor(attempt: Attempt, turn: Turn): Promise<ModelCon
     systemPrompt: decision.systemPrompt ?? built.systemPrompt,
     messages: decision.messages ?? built.messages,
   };
-}
-
-/**
- * The history with the result of every call right behind the message that asked for it, in the order of the calls, as
- * providers demand. A run that ended in mid-call left no result: the model is told that instead.
- */
-export function answeredHistory(messages: readonly Message[]): readonly Message[] {
-  const asked = new Set(messages.flatMap(({ toolCalls = [] }) => toolCalls.map(({ id }) => id)));
-  if (asked.size === 0) return messages;
-  const results = new Map<string, Message>();
-  for (const message of messages) {
-    if ('callId' in message.content && asked.has(message.content.callId)) results.set(message.content.callId, message);
-  }
-  return messages.flatMap((message) => {
-    if ('callId' in message.content && asked.has(message.content.callId)) return [];
-    const calls = message.toolCalls ?? [];
-    return [message, ...calls.map((call) => results.get(call.id) ?? withoutResult(message, call))];
-  });
-}
-
-function withoutResult(message: Message, { id, name }: MessageToolCall): Message {
-  const text = `The run ended before ${name} had a result; whether it took effect is not known.`;
-  const { sessionId, runId = '', turnId = '', createdAt } = message;
-  const result = { success: false, output: text, error: text };
-  return toolMessageOf({ id, turnId }, result, { sessionId, runId, createdAt });
 }

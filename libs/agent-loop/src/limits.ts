@@ -11,12 +11,18 @@ const tokens = (usage: Usage) => usage.inputTokens + usage.outputTokens;
 
 /** The limit that forbids a further model call. */
 export function limitBeforeTurn(attempt: Attempt): LimitReached | undefined {
-  const { maxTurns, maxTokens } = attempt.snapshot.config.limits;
-  const { iteration, usage } = attempt.state;
+  const { maxTurns } = attempt.snapshot.config.limits;
+  const { iteration } = attempt.state;
   if (iteration >= maxTurns) {
     return { stopReason: 'max_turns', message: `The run has made all the ${maxTurns} model calls it may make.` };
   }
-  return maxTokens !== undefined && tokens(usage) >= maxTokens ? tokensUsed(maxTokens) : undefined;
+  return budgetUsed(attempt);
+}
+
+/** The token budget, when what has been used forbids a further model call. */
+export function budgetUsed(attempt: Attempt): LimitReached | undefined {
+  const { maxTokens } = attempt.snapshot.config.limits;
+  return maxTokens !== undefined && tokens(attempt.state.usage) >= maxTokens ? tokensUsed(maxTokens) : undefined;
 }
 
 /** The limit that forbids the open calls of a reply that has just been counted. */

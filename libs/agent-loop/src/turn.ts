@@ -2,6 +2,7 @@ import type { Message, OpenTurn, ToolCall, ToolDefinition, Turn } from '@codedoc
 import { addUsage } from '@codedock/domain';
 import { askOrEnd, tell } from './ask-gate.js';
 import type { Attempt } from './attempt.js';
+import { compactContext } from './compaction/compact-context.js';
 import { contextFor } from './context.js';
 import { limitBeforeCalls } from './limits.js';
 import { ending } from './loop-result.js';
@@ -61,12 +62,12 @@ async function modelThenTools(
   tools: readonly ToolDefinition[],
   resumed: boolean,
 ): Promise<TurnOutcome> {
-  const context = await contextFor(attempt, turn);
+  const context = (await compactContext(attempt, turn, tools)) ?? (await contextFor(attempt, turn));
   if ('kind' in context) {
     leave(attempt, turn, resumed);
     throw ending('stopped_by_hook', context.reason, context.by);
   }
-  const reply = await callModel(attempt, turn, context, tools);
+  const reply = await callModel(attempt, turn, context, { tools });
   const { message: said, repaired } = messageOf(attempt, turn, reply);
   const decision = await askOrEnd(
     attempt,
@@ -107,6 +108,8 @@ function storeReply(
   attempt.note(ledger.assistantCompleted(turn, reply));
   attempt.remember(message);
   attempt.state.usage = addUsage(attempt.state.usage, reply.usage);
+  const counted = reply.usage.inputTokens + reply.usage.outputTokens;
+  attempt.state.measured = counted === 0 ? undefined : { messageId: message.id, tokens: counted };
   attempt.state.toolCalls += reply.calls.length;
 }
 

@@ -1,5 +1,6 @@
 export * from './approval.js';
 export * from './built-in-tools.js';
+export * from './context-checkpoint.js';
 export * from './digest.js';
 export * from './errors/app-error.js';
 export * from './errors/codes.js';

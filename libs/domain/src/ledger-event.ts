@@ -83,8 +83,17 @@ export interface LedgerPayloads {
   'tool.outcome_unknown': { readonly callId: string; readonly tool: string; readonly error: string };
   /** Tokens of this turn, and of the run so far. */
   'turn.usage_recorded': { readonly usage: Usage; readonly total: Usage };
-  /** The context was shortened; `messages` is how many remain. */
-  'context.compacted': { readonly messages: number };
+  /**
+   * Older messages were summarised by the model: `summary` stands for them from now on, `summarised` of them since the
+   * last time; `messages` is how many the model still sees. `usage` is of the summarising call, `total` of the run.
+   */
+  'context.compacted': {
+    readonly messages: number;
+    readonly summarised: number;
+    readonly summary: string;
+    readonly usage: Usage;
+    readonly total: Usage;
+  };
   /** The turn is over with all its tool calls. */
   'turn.completed': { readonly iteration: number };
   /** The end of a run; exactly one of the five ends is written per run. */

@@ -10,7 +10,23 @@ export interface ModelChoice {
   readonly options?: JsonObject;
   /** Largest reply, in tokens. */
   readonly maxOutputTokens?: number;
+  /** Tokens that context and reply may have together; absent = `DEFAULT_CONTEXT_WINDOW`. */
+  readonly contextWindow?: number;
 }
+
+/** Window of a model that declares none, in tokens. */
+export const DEFAULT_CONTEXT_WINDOW = 128_000;
+
+/** When a run's context is shortened, as shares of the model's window. */
+export interface ContextPolicy {
+  /** Per cent of the window at which older messages are summarised, 10–100. */
+  readonly compactAtPercent: number;
+  /** Per cent of the window that the newest messages, kept as they are, may take, 1–90. */
+  readonly keepRecentPercent: number;
+}
+
+/** The policy of a profile that declares none. */
+export const DEFAULT_CONTEXT_POLICY: ContextPolicy = { compactAtPercent: 80, keepRecentPercent: 25 };
 
 /** Limits of one run. */
 export interface RunLimits {
@@ -56,6 +72,8 @@ export interface AgentProfile {
   /** False: the one who created the run may not decide its approvals. */
   readonly creatorMayApprove: boolean;
   readonly limits: RunLimits;
+  /** Absent = `DEFAULT_CONTEXT_POLICY`. */
+  readonly context?: ContextPolicy;
   readonly retry: RetryPolicy;
   /** True: nothing of a turn is streamed before `afterModelCall` has returned. */
   readonly holdDeltas: boolean;

@@ -1,4 +1,5 @@
 import type { ToolGrant } from './approval.js';
+import type { ContextCheckpoint } from './context-checkpoint.js';
 import type { JsonObject } from './json.js';
 import type { Message } from './message.js';
 import type { RunStart } from './ports/ledger.js';
@@ -16,6 +17,14 @@ export interface OpenTurn extends Turn {
   readonly calls: readonly ToolCall[];
   /** Names of the tools offered to the model in this turn. */
   readonly tools: readonly string[];
+}
+
+/** Size of a context as its provider counted it. */
+export interface MeasuredContext {
+  /** The reply that was counted last. */
+  readonly messageId: string;
+  /** Input and output tokens of that model call. */
+  readonly tokens: number;
 }
 
 /** Everything a runner needs to begin or go on with a run, read under its lease. */
@@ -36,8 +45,15 @@ export interface RunSnapshot {
   readonly turns: number;
   readonly toolCalls: number;
   readonly usage: Usage;
-  /** History by (run position, seq) without notices: what a later run stored is not in it. */
+  /**
+   * History by (run position, seq) without notices: what a later run stored is not in it, nor what the checkpoint stands
+   * for; the run's own input always is.
+   */
   readonly messages: readonly Message[];
+  /** Stands before `messages`; absent while the history is whole. */
+  readonly checkpoint?: ContextCheckpoint;
+  /** What the provider counted for the newest reply in `messages`; absent when it is older than the checkpoint. */
+  readonly measured?: MeasuredContext;
   readonly scratchpad: JsonObject;
   /** Approvals that reach beyond their call and cover this run; absent when there are none. */
   readonly grants?: readonly ToolGrant[];

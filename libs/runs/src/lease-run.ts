@@ -6,7 +6,13 @@ import { terminateRun } from './terminate-run.js';
 
 /** What a doorbell gave: a run to execute, or nothing to do. */
 export type LeasedRun =
-  | { readonly kind: 'leased'; readonly snapshot: RunSnapshot; readonly trace: TraceContext }
+  | {
+      readonly kind: 'leased';
+      readonly snapshot: RunSnapshot;
+      readonly trace: TraceContext;
+      /** Time since it was queued, milliseconds; null for a run taken over from a runner whose lease expired. */
+      readonly queuedMs: number | null;
+    }
   | { readonly kind: 'nothing' };
 
 /**
@@ -17,7 +23,10 @@ export async function leaseRun(ports: RunPorts, runId: string, ttlMs: number): P
   const taken = await ports.store.runs.takeLease(runId, ttlMs);
   if (taken.kind === 'nothing') return taken;
   publishEvents(ports.bus, taken.events);
-  if (taken.kind === 'leased') return { kind: 'leased', snapshot: taken.snapshot, trace: taken.trace };
+  if (taken.kind === 'leased') {
+    const { snapshot, trace, queuedMs } = taken;
+    return { kind: 'leased', snapshot, trace, queuedMs };
+  }
   await terminateRun(ports, {
     ending: endingOf(taken.snapshot),
     token: taken.snapshot.attempt,

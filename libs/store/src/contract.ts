@@ -12,6 +12,7 @@ import type {
   JsonValue,
   LedgerEvent,
   Message,
+  NewCheckpoint,
   NewLedgerEvent,
   OnBusy,
   Principal,
@@ -133,6 +134,8 @@ export type TakenLease =
       readonly snapshot: RunSnapshot;
       readonly events: readonly LedgerEvent[];
       readonly trace: TraceContext;
+      /** Time since it was queued, milliseconds; null for a run taken over from a runner whose lease expired. */
+      readonly queuedMs: number | null;
     }
   /** More than five attempts without progress: this lease is for ending the run as `crash_loop` only. */
   | {
@@ -301,6 +304,8 @@ export interface Changes {
   readonly calls?: readonly CallChange[];
   readonly executions?: readonly ExecutionChange[];
   readonly records?: readonly SitedRecord[];
+  /** Stands for every message of the session before `firstKept`; stored after the messages of the batch. */
+  readonly checkpoint?: NewCheckpoint;
   readonly run?: {
     readonly start?: RunStart;
     /** Replaces the extensions' metadata. */

@@ -1,4 +1,4 @@
-import type { AgentProfile, JsonObject } from '@codedock/domain';
+import { type AgentProfile, DEFAULT_CONTEXT_POLICY, DEFAULT_CONTEXT_WINDOW, type JsonObject } from '@codedock/domain';
 import { z } from 'zod';
 import { json } from '../http/shapes.js';
 
@@ -17,6 +17,12 @@ const model = z.strictObject({
   name: z.string().min(1).max(200),
   options: z.record(z.string(), json).optional() as unknown as z.ZodOptional<z.ZodType<JsonObject>>,
   maxOutputTokens: z.int().min(1).optional(),
+  contextWindow: z
+    .int()
+    .min(1_000)
+    .max(100_000_000)
+    .optional()
+    .describe(`Tokens that context and reply may have together; ${DEFAULT_CONTEXT_WINDOW} when absent.`),
 });
 
 const mode = z.strictObject({
@@ -32,6 +38,21 @@ const limits = z.strictObject({
   maxTokens: z.int().min(1).optional(),
   wallTimeMs: milliseconds.default(30 * 60_000),
   maxParallelTools: z.int().min(1).max(64).default(4),
+});
+
+const context = z.strictObject({
+  compactAtPercent: z
+    .int()
+    .min(10)
+    .max(100)
+    .default(DEFAULT_CONTEXT_POLICY.compactAtPercent)
+    .describe("Per cent of the model's window at which older messages are summarised."),
+  keepRecentPercent: z
+    .int()
+    .min(1)
+    .max(90)
+    .default(DEFAULT_CONTEXT_POLICY.keepRecentPercent)
+    .describe('Per cent of the window that the newest messages, kept as they are, may take.'),
 });
 
 const retry = z.strictObject({
@@ -52,6 +73,7 @@ export const agentProfile = z
     approvalMode: z.enum(['manual', 'auto', 'never']).default('manual'),
     creatorMayApprove: z.boolean().default(true),
     limits: limits.prefault({}),
+    context: context.prefault({}),
     retry: retry.prefault({}),
     holdDeltas: z.boolean().default(false),
     modes: z.record(z.string().min(1).max(64), mode).default({}),

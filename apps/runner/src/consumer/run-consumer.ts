@@ -56,7 +56,8 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
     const committed: LedgerEvent[] = [];
     const leased = await leaseRun({ ...runs, hooks, bus: collecting(runs.bus, committed) }, runId, options.lease.ttlMs);
     if (leased.kind === 'nothing') return;
-    const { snapshot, trace } = leased;
+    const { snapshot, trace, queuedMs } = leased;
+    if (queuedMs !== null) metrics.queueWait.record(queuedMs, {});
     let ledger: Pick<RunLedger, 'scratchpad'> = snapshot;
     const noticed: NoticedRun = {
       tenantId: snapshot.tenantId,

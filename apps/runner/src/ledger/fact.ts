@@ -23,6 +23,8 @@ function joinedChanges(a: Changes, b: Changes): Changes {
     ...byId('calls', a.calls, b.calls, laterCall),
     ...list('executions', a.executions, b.executions),
     ...list('records', a.records, b.records),
+    // A later checkpoint stands for all that an earlier one stood for.
+    ...((b.checkpoint ?? a.checkpoint) === undefined ? {} : { checkpoint: b.checkpoint ?? a.checkpoint }),
     ...(run === undefined ? {} : { run }),
   };
 }

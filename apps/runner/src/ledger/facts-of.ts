@@ -2,6 +2,7 @@ import {
   addUsage,
   type CallSettled,
   type Clock,
+  type ContextCompacted,
   type GatedCall,
   type IdSource,
   type JsonValue,
@@ -57,6 +58,16 @@ export class FactsOf {
     return {
       events: [this.#event('turn.restarted', { iteration: turn.iteration, reason }, turn.id)],
       changes: { turns: [{ id: turn.id, iteration: turn.iteration, status: 'open', restarts: 1 }] },
+    };
+  }
+
+  contextCompacted(turn: Turn, { checkpoint, usage, remaining }: ContextCompacted): Fact {
+    this.#usage = addUsage(this.#usage, usage);
+    const { summary, messages: summarised } = checkpoint;
+    const payload = { messages: remaining, summarised, summary, usage, total: this.#usage };
+    return {
+      events: [this.#event('context.compacted', payload, turn.id)],
+      changes: { checkpoint, run: { usage, progress: true } },
     };
   }
 

@@ -2,6 +2,7 @@ import {
   AppError,
   type CallSettled,
   type Clock,
+  type ContextCompacted,
   type GateCall,
   type GatedCall,
   type GateSite,
@@ -144,6 +145,10 @@ export class RunLedger implements Ledger {
   turnRestarted(turn: Turn, reason: 'attempt' | 'model_retry'): Promise<void> {
     if (reason === 'attempt') this.#options.onTurn?.(turn, 'started');
     return this.#note(this.#factsOf.turnRestarted(turn, reason));
+  }
+
+  contextCompacted(turn: Turn, compacted: ContextCompacted): Promise<void> {
+    return this.#note(this.#factsOf.contextCompacted(turn, compacted));
   }
 
   assistantStarted(turn: Turn): Promise<void> {

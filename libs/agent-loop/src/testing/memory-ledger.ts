@@ -3,6 +3,7 @@ import {
   type AskingCall,
   addUsage,
   type CallSettled,
+  type ContextCompacted,
   type GateCall,
   type GatedCall,
   type HookRecord,
@@ -132,6 +133,19 @@ export class MemoryLedger implements Ledger {
   }
   turnRestarted(turn: Turn, reason: 'attempt' | 'model_retry') {
     return this.fact('turnRestarted', `${turn.iteration} ${reason}`);
+  }
+  contextCompacted(_turn: Turn, { checkpoint, usage, remaining }: ContextCompacted) {
+    return this.fact('contextCompacted', `${remaining}`, () => {
+      const { firstKept, ...stored } = checkpoint;
+      const kept = this.stored.messages.findIndex(({ id }) => id === firstKept);
+      if (kept < 0) throw new Error(`no message ${firstKept} is stored`);
+      const own = ({ role, runId }: Message) => role === 'user' && runId === this.stored.runId;
+      this.set({
+        checkpoint: stored,
+        messages: this.stored.messages.filter((message, index) => index >= kept || own(message)),
+        usage: addUsage(this.stored.usage, usage),
+      });
+    });
   }
   assistantStarted(turn: Turn) {
     return this.fact('assistantStarted', `${turn.iteration}`);

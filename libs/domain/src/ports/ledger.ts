@@ -1,3 +1,4 @@
+import type { NewCheckpoint } from '../context-checkpoint.js';
 import type { JsonObject, JsonValue } from '../json.js';
 import type { Message } from '../message.js';
 import type { AskReason, GatedCall, ResultSource, ToolCall, ToolCallState, ToolResult } from '../tool-call.js';
@@ -20,6 +21,15 @@ export interface TurnReply {
   readonly finishReason: string;
   /** True when the provider's text held characters that no store accepts and they were replaced. */
   readonly repaired?: boolean;
+}
+
+/** Older messages that a summary stands for from now on. */
+export interface ContextCompacted {
+  readonly checkpoint: NewCheckpoint;
+  /** Of the summarising call. */
+  readonly usage: Usage;
+  /** Messages that the model still sees, the summary among them. */
+  readonly remaining: number;
 }
 
 /** A call that ends without an execution. */
@@ -47,6 +57,8 @@ export interface Ledger {
   turnResumed(turn: Turn): Promise<void>;
   /** The turn's model call is made anew; its former deltas count no more. */
   turnRestarted(turn: Turn, reason: 'attempt' | 'model_retry'): Promise<void>;
+  /** Must be committed before a model call relies on it: a resumed run begins with the checkpoint. */
+  contextCompacted(turn: Turn, compacted: ContextCompacted): Promise<void>;
   assistantStarted(turn: Turn): Promise<void>;
   /** Coalesced: at most one row per 50 ms or 2 KiB. */
   assistantDelta(turn: Turn, text: string): void;

@@ -17,6 +17,10 @@ export interface ModelRequest {
   readonly retry: RetryPolicy;
   readonly runId: string;
   readonly sessionId: string;
+  /** Number of the turn that asks, from 1; absent outside of a turn. */
+  readonly turn?: number;
+  /** `summary`: the older part of the context is to be summarised; absent: the next reply. */
+  readonly purpose?: 'summary';
 }
 
 /**

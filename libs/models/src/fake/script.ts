@@ -41,23 +41,27 @@ const BEYOND: FakeStep = { text: 'done' };
 
 /**
  * The step that answers a request. The script is the JSON array after `fake:` in the last user message, else the
- * model's `options.script`; its index is the number of replies this run already has, so a resumed run goes on where it
- * was. Beyond the script the answer is `done`; without a script the last user message is echoed.
+ * model's `options.script`; its index is the number of the turn, or of replies this run already has, so a resumed run
+ * goes on where it was. Beyond the script the answer is `done`; without a script the last user message is echoed. A
+ * summary is never scripted.
  * @throws AppError `provider_rejected` for a script that is no array of steps.
  */
 export function stepFor(request: ModelRequest): FakeStep {
+  if (request.purpose === 'summary') return { text: `Summary of ${request.messages.length - 1} messages.` };
   const asked = request.messages.findLast((message) => message.role === 'user');
   const text = asked === undefined ? '' : textOf(asked);
   const script = text.startsWith(PREFIX) ? inlineScript(text.slice(PREFIX.length)) : request.model.options?.['script'];
   if (script === undefined) return { chunks: pieces(`You said: ${text}`) };
   if (!Array.isArray(script)) throw rejected('it is no array of steps');
-  const index = request.messages.filter(
-    (message) => message.role === 'assistant' && message.runId === request.runId,
-  ).length;
+  const index = request.turn === undefined ? repliesOf(request) : request.turn - 1;
   const step = script[index];
   if (step === undefined) return BEYOND;
   const chosen = checked(step, index);
   return chosen.echo === true ? { ...chosen, chunks: pieces(`${chosen.text ?? ''}${text}`) } : chosen;
+}
+
+function repliesOf({ messages, runId }: ModelRequest): number {
+  return messages.filter((message) => message.role === 'assistant' && message.runId === runId).length;
 }
 
 function inlineScript(text: string): JsonValue {

@@ -1,6 +1,6 @@
 import type { Message } from '@codedock/domain';
 import fc from 'fast-check';
-import { answeredHistory } from './context.js';
+import { answeredHistory } from './answered-history.js';
 
 const base = { sessionId: 's', runId: 'r', turnId: 't', eventSeq: 1, createdAt: '2024-01-01T00:00:00.000Z' };
 const user = (id: string): Message => ({ ...base, id, role: 'user', content: { text: id } });
