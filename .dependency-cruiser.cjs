@@ -29,13 +29,14 @@ const TABLE = {
   'libs/queue': { may: ['domain'], never: [NEST, PRISMA, GRPC] },
   'libs/platform': { may: ['domain'], never: [PRISMA, 'pg', BULLMQ] },
   'libs/embedded': { may: [], npm: ['pg'] },
+  'libs/trace-receiver': { may: [], npm: [] },
   'apps/gateway': { may: SERVICE },
   'apps/runner': { may: [...SERVICE, 'agent-loop'] },
   'apps/plugin-host': {
     may: ['domain', 'hooks', 'plugin-bridge', 'proto', 'platform'],
     never: [PRISMA, 'pg', BULLMQ, 'ioredis', 'openai'],
   },
-  'apps/cli': { may: ['domain', 'plugin-sdk', 'store', 'embedded'], never: [NEST, BULLMQ] },
+  'apps/cli': { may: ['domain', 'plugin-sdk', 'store', 'embedded', 'trace-receiver'], never: [NEST, BULLMQ] },
   'plugin/[^/]+': { may: ['plugin-sdk'] },
   'examples/[^/]+': { may: ['plugin-sdk'] },
 };

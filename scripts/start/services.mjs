@@ -10,7 +10,7 @@ const READY_MS = 30_000;
 const STOP_MS = 35_000;
 
 /** Starts plugin-host, gateway and runner as processes; `ready()` resolves when a run would pass all gates. */
-export function startServices({ folder, database, secrets, plugins }) {
+export function startServices({ folder, database, secrets, plugins, telemetry = {} }) {
   const children = [];
   let stopping = false;
   let reportEnd;
@@ -44,6 +44,7 @@ export function startServices({ folder, database, secrets, plugins }) {
     const wanted = Number(/:(\d+)$/.exec(process.env.CODEDOCK_HTTP_LISTEN ?? '')?.[1] ?? 8080);
     const [http, hostApi, gates, hostHealth, runnerHealth] = await Promise.all([wanted, 0, 0, 0, 0].map(freePort));
     const shared = {
+      ...telemetry,
       CODEDOCK_INTERNAL_TOKEN: secrets.internalToken,
       CODEDOCK_CAPABILITY_KEY: secrets.capabilityKey,
       CODEDOCK_EXIT_WITH_PARENT: '1',

@@ -8,13 +8,14 @@ import { say } from './output.mjs';
 import { npmGone } from './parent.mjs';
 import { pluginRoots } from './plugin-root.mjs';
 import { startServices } from './services.mjs';
+import { startTraces } from './traces.mjs';
 import { openingLines } from './welcome.mjs';
 
 /**
  * Runs the embedded profile until it is interrupted, or – with `once` – until the demonstration is over.
  * @returns the exit code.
  */
-export async function start({ once, demonstration }) {
+export async function start({ once, demonstration, traces }) {
   const folder = resolve(root, process.env.CODEDOCK_DATA_DIR || '.codedock');
   await mkdir(folder, { recursive: true, mode: 0o700 }).catch((error) => {
     throw new Error(`CODEDOCK_DATA_DIR is "${folder}", which cannot be a folder (${error.code}). Name another one.`);
@@ -36,7 +37,7 @@ export async function start({ once, demonstration }) {
   aborted.catch(() => {});
 
   try {
-    const running = await bringUp(folder, stops, demonstration, signal);
+    const running = await bringUp(folder, stops, { demonstration, traces }, signal);
     let complete = true;
     if (demonstration) complete = (await Promise.race([demonstrate(running), aborted])) ?? !once;
     if (once) return complete ? 0 : 1;
@@ -59,7 +60,7 @@ export async function start({ once, demonstration }) {
 class Interrupted extends Error {}
 
 // Interrupted half-way it goes no further; what it has started by then is in `stops`.
-async function bringUp(folder, stops, demonstration, signal) {
+async function bringUp(folder, stops, { demonstration, traces }, signal) {
   const startedAt = performance.now();
   const database = await startDatabase(folder);
   stops.push(database.stop);
@@ -67,8 +68,10 @@ async function bringUp(folder, stops, demonstration, signal) {
   const secrets = await installationSecrets(folder);
   const key = await firstKey(folder, database.url);
   const plugins = await pluginRoots(folder, { demonstration });
+  const receiver = traces ? await startTraces(folder) : undefined;
+  if (receiver !== undefined) stops.push(receiver.stop);
   signal.throwIfAborted();
-  const services = startServices({ folder, database, secrets, plugins });
+  const services = startServices({ folder, database, secrets, plugins, telemetry: receiver?.env });
   stops.push(services.stop);
   const { url } = await services.ready(signal);
   // For the `codedock` command, beside the key.

@@ -92,6 +92,8 @@ const REFUSED: readonly (readonly [string, string, string])[] = [
   ['libs/platform/src/b.ts', 'pg', 'platform-never'],
   ['libs/embedded/src/a.ts', '@codedock/store', 'embedded-workspace-imports'],
   ['libs/embedded/src/b.ts', 'bullmq', 'embedded-npm-imports'],
+  ['libs/trace-receiver/src/a.ts', '@codedock/domain', 'trace-receiver-workspace-imports'],
+  ['libs/trace-receiver/src/b.ts', 'pg', 'trace-receiver-npm-imports'],
   ['apps/gateway/src/a.ts', '@codedock/agent-loop', 'gateway-workspace-imports'],
   ['apps/gateway/src/b.ts', '@codedock/plugin-sdk', 'gateway-workspace-imports'],
   ['apps/gateway/src/c.ts', '../../runner/src/main.js', 'apps-never-import-apps'],

@@ -10,6 +10,11 @@ const local = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock'
 export const config = {
   /** Gateway to talk to. */
   url: process.env.CODEDOCK_URL || local.url || 'http://127.0.0.1:8080',
+  /** Where a running `npm start -- --traces` keeps its traces. @throws when there is none. */
+  get tracesUrl(): string {
+    if (local.tracesUrl !== undefined) return local.tracesUrl;
+    throw new Error('No traces are kept here: run this in the folder of a running `npm start -- --traces`.');
+  },
   /** @throws when there is no key for this gateway. */
   apiKeyFor(url: string): string {
     return required(

@@ -15,6 +15,11 @@ export class LocalInstallation {
     return this.#kept('url');
   }
 
+  /** Where it keeps its traces, while it was started with `--traces`. */
+  get tracesUrl(): string | undefined {
+    return this.#kept('traces-url');
+  }
+
   /**
    * Its first API key, for its own gateway alone: undefined for every other address, so that the key is sent nowhere
    * else.

@@ -1,7 +1,9 @@
 import { Command } from 'commander';
 import { apiClient } from './api-client.js';
+import { config } from './config.js';
 import { type TailedEvent, tailRun } from './event-tail.js';
 import { print, table } from './output.js';
+import { spansOfRun, spanWaterfall } from './spans.js';
 import { type RunTrace, waterfall } from './waterfall.js';
 
 interface StartedRun {
@@ -60,9 +62,15 @@ export function runsCommand(): Command {
 
   runs
     .command('trace')
-    .description('every gate of a run: plugin, decision, milliseconds')
+    .description('a run as a waterfall: gates with plugin and decision, turns, model calls, tools')
     .argument('<run>', 'run id')
-    .action(async (run: string, _options: unknown, command: Command) => {
+    .option('--spans', 'every span of every process, as kept by `npm start -- --traces`')
+    .action(async (run: string, options: { spans?: boolean }, command: Command) => {
+      if (options.spans === true) {
+        const found = await spansOfRun(config.tracesUrl, run);
+        print(command, { spans: found }, () => spanWaterfall(found));
+        return;
+      }
       const trace = await apiClient(command).call<RunTrace>('GET', `/v1/runs/${encodeURIComponent(run)}/trace`);
       print(command, trace, () => waterfall(trace));
     });

@@ -2,6 +2,7 @@ import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import {
   type AppConfig,
   cannotListen,
+  countedEnds,
   isTraced,
   type Logger,
   metrics,
@@ -170,7 +171,7 @@ async function runPorts(
 ): Promise<RunPorts> {
   const report: QueueReporter = (incident) => logger.warn(incident, 'queue or live bus trouble');
   const queueUrl = config.queueUrl.reveal();
-  const bus = await createLiveBus({ queueUrl, directUrl: config.databaseDirectUrl.reveal(), report });
+  const bus = countedEnds(await createLiveBus({ queueUrl, directUrl: config.databaseDirectUrl.reveal(), report }));
   shutdown.register('live bus', () => bus.close());
   const doorbell = await createDoorbell(queueUrl, { report });
   shutdown.register('doorbell', () => doorbell.close());

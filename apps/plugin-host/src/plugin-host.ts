@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { AppError } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { ATTRIBUTES, type Logger, withSpan } from '@codedock/platform';
 import { type gate, host, isPort, type Port, plugin } from '@codedock/proto';
 import { credentials, status } from '@grpc/grpc-js';
 import type { PluginHostConfig } from './config.js';
@@ -84,7 +84,6 @@ export class PluginHost {
     if (envelope === undefined) throw new AppError('invalid_request', 'Dispatch: the envelope is missing');
     const { endpoints, missing, budgets } = this.set.table;
     const budgetMs = request.budgetMs || (budgets.get(port) ?? this.config.gateTimeoutMs);
-    const startedAt = Date.now();
     const question = {
       port,
       envelope,
@@ -92,10 +91,10 @@ export class PluginHost {
       chainEpoch: this.desired.chainEpoch,
       toolName: request.toolName,
       signal,
-      onLateShadow: (outcome: gate.Outcome) => this.recordShadow(port, envelope, startedAt, outcome),
+      onLateShadow: (outcome: gate.Outcome) => this.recordShadow(port, envelope, outcome),
     };
     const answer = await this.counted(runGateChain(question, endpoints.get(port) ?? [], missing));
-    observeOutcomes(port, startedAt, answer.outcomes);
+    observeOutcomes(port, answer.outcomes);
     if (signal?.aborted) throw failure(status.CANCELLED, 'the caller cancelled the gate');
     return answer;
   }
@@ -122,8 +121,16 @@ export class PluginHost {
       return { result: plugin.MethodResult.fromPartial({ error }), outcome: 'not_sent', plugin: '', generation: 0 };
     }
     const timeoutMs = request.timeoutMs || entry.tool.timeoutMs;
-    const answer = await this.counted(entry.session.executeTool(input, timeoutMs, signal));
-    return { ...answer, plugin: entry.session.name };
+    const { name } = entry.session;
+    const attributes = { [ATTRIBUTES.plugin]: name, [ATTRIBUTES.tool]: input.name };
+    const answer = await this.counted(
+      withSpan(`plugin ${name} tool ${input.name}`, { attributes }, async (span) => {
+        const ended = await entry.session.executeTool(input, timeoutMs, signal);
+        span.setAttributes({ [ATTRIBUTES.outcome]: ended.outcome, [ATTRIBUTES.pluginGeneration]: ended.generation });
+        return ended;
+      }),
+    );
+    return { ...answer, plugin: name };
   }
 
   listPlugins(): gate.PluginList {
@@ -209,8 +216,8 @@ export class PluginHost {
   }
 
   /** The decision of a plugin in shadow mode that came after the gate had been answered. */
-  private recordShadow(port: Port, { sessionId, runId }: plugin.Envelope, startedAt: number, late: gate.Outcome): void {
-    observeOutcomes(port, startedAt, [late]);
+  private recordShadow(port: Port, { sessionId, runId }: plugin.Envelope, late: gate.Outcome): void {
+    observeOutcomes(port, [late]);
     const reason = late.reason === '' ? '' : `: ${late.reason}`;
     const message = `${port} ${late.outcome} in ${Math.round(late.durationMs)} ms${reason}`;
     this.record(late.plugin, 'shadow', message.slice(0, 1024), { sessionId, runId });

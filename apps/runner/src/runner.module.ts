@@ -1,7 +1,7 @@
 import type { Doorbell, LiveBus } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
-import type { Logger, Shutdown } from '@codedock/platform';
+import { countedEnds, type Logger, type Shutdown } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type DoorbellConnection, type QueueReporter } from '@codedock/queue';
 import type { RunPorts } from '@codedock/runs';
@@ -87,13 +87,15 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
       provide: BUS,
       inject: [REPORT, DOORBELL],
       useFactory: async (report: QueueReporter) =>
-        closing(
-          'live bus',
-          await createLiveBus({
-            queueUrl: config.queueUrl.reveal(),
-            directUrl: config.databaseDirectUrl.reveal(),
-            report,
-          }),
+        countedEnds(
+          closing(
+            'live bus',
+            await createLiveBus({
+              queueUrl: config.queueUrl.reveal(),
+              directUrl: config.databaseDirectUrl.reveal(),
+              report,
+            }),
+          ),
         ),
     },
     {
@@ -127,6 +129,7 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
           concurrency: config.runnerConcurrency,
           lease: { ttlMs: config.leaseTtlMs, heartbeatMs: config.leaseHeartbeatMs },
           approvalTtlMs: config.approvalTtlMs,
+          traceRuns: config.traceRuns,
           runs: {
             store: parts.store,
             doorbell: parts.doorbell,

@@ -41,7 +41,7 @@ describe('starting a run', () => {
       content: 'my key is AKIA',
       actor: { id: tenant.keyId, name: 'ci' },
       requestId: 'request-7',
-      trace: { traceparent: '00-1-2-01' },
+      trace: () => ({ traceparent: '00-1-2-01' }),
       configure: ({ content, mode }) => {
         if (content === '') throw new AppError('invalid_request', 'content is empty');
         return { ...TEST_CONFIG, ...(mode === undefined ? {} : { mode }) };
@@ -85,7 +85,7 @@ describe('starting a run', () => {
         content: 'x',
         actor: { id: 'k', name: 'ci' },
         requestId: 'r',
-        trace: {},
+        trace: () => ({}),
         configure: () => TEST_CONFIG,
       },
       signal,

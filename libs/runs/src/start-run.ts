@@ -28,7 +28,8 @@ export interface StartRun {
   /** The API key. */
   readonly actor: { readonly id: string; readonly name: string };
   readonly requestId: string;
-  readonly trace: TraceContext;
+  /** The trace the run belongs to; called once, when the input has passed its gate. */
+  readonly trace: () => TraceContext;
   /** The claim that covers this request. */
   readonly idempotency?: { readonly route: string; readonly key: string; readonly ownerToken: string };
   /**
@@ -174,7 +175,7 @@ async function acceptInput(
     records: gate.sitedRecords(),
     requestId: input.requestId,
     eventId: ports.ids.next(),
-    trace: input.trace,
+    trace: input.trace(),
     ...(input.idempotency === undefined
       ? {}
       : { idempotency: { ...input.idempotency, status: 201, body: { handled: false, runId } } }),

@@ -719,6 +719,14 @@ export interface RunTrace {
     readonly startedAt: string;
     readonly endedAt?: string;
   }[];
+  /** When the model was asked and had answered, by the ledger, in order. */
+  readonly marks: readonly {
+    readonly type: 'turn.started' | 'turn.resumed' | 'turn.restarted' | 'assistant.completed';
+    readonly turnId: string;
+    /** Of `turn.restarted`. */
+    readonly reason?: string;
+    readonly occurredAt: string;
+  }[];
   /** In order; `occurredAt` is when they were stored. */
   readonly records: readonly StoredRecord[];
 }

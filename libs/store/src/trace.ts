@@ -33,6 +33,17 @@ export function traceReader(database: Database): (tenantId: string, runId: strin
         [runId, tenantId],
       )
     ).map((row) => row.execution),
+    marks: (
+      await database.rows<{ mark: RunTrace['marks'][number] }>(
+        `SELECT jsonb_strip_nulls(jsonb_build_object('type', e.type, 'turnId', e.turn_id,
+           'reason', e.payload ->> 'reason', 'occurredAt', codedock_time(e.occurred_at))) AS mark
+         FROM events e JOIN runs r ON r.session_id = e.session_id AND r.id = e.run_id
+         WHERE r.id = $1 AND r.tenant_id = $2 AND e.seq >= r.first_seq AND e.turn_id IS NOT NULL
+           AND e.type IN ('turn.started', 'turn.resumed', 'turn.restarted', 'assistant.completed')
+         ORDER BY e.seq`,
+        [runId, tenantId],
+      )
+    ).map((row) => row.mark),
     records: await audit.byRun({ tenantId, runId, limit: RECORD_LIMIT }),
   });
 }

@@ -51,6 +51,18 @@ async function launch(args: readonly string[], env: Readonly<Record<string, stri
   });
 }
 
+/** Prints what the command prints in the folder of the installation. */
+async function codedock(...args: readonly string[]): Promise<string> {
+  const command = await startProcess({
+    command: process.execPath,
+    args: [path.join(repositoryRoot(), 'apps', 'cli', 'dist', 'main.js'), ...args],
+    env: { CODEDOCK_DATA_DIR: data.path },
+    name: 'codedock',
+  });
+  expect({ ...(await command.exited), error: command.stderr() }).toEqual({ code: 0, signal: null, error: '' });
+  return command.stdout();
+}
+
 /** One running process: its number alone may be another's later. */
 interface Running {
   readonly pid: number;
@@ -136,7 +148,7 @@ describe('npm start', () => {
     'stays up, answers with the printed key, asks the real model if there is one; Ctrl-C ends everything',
     async () => {
       provider.otherwise(says('Good day.'));
-      const starter = await launch([], {
+      const starter = await launch(['--traces'], {
         OPENAI_API_KEY: 'sk-test',
         OPENAI_BASE_URL: provider.baseUrl,
         CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
@@ -151,6 +163,19 @@ describe('npm start', () => {
       const created = await api<{ id: string }>('POST', '/v1/sessions', { title: 'kept' });
       expect(created.status).toBe(201);
       session = created.body.id;
+      const run = await api<{ runId: string }>('POST', `/v1/sessions/${session}/runs`, { content: 'hello' });
+      // Every process has sent its part once the last span, the attempt's own, is there.
+      const shown = await eventually(
+        async () => {
+          const text = await codedock('runs', 'trace', run.body.runId, '--spans');
+          expect(text).toMatch(/^run execute +runner +ended/m);
+          return text;
+        },
+        { timeoutMs: 30_000 },
+      );
+      expect(shown).toMatch(/^POST \/v1\/sessions\/:sessionId\/runs +gateway/m);
+      expect(shown).toMatch(/^ +plugin redact agent\/input +plugin-host +continued/m);
+      expect(await codedock('runs', 'trace', run.body.runId)).toMatch(/^model +completed +\d/m);
       // At a terminal Ctrl-C reaches the whole group at once.
       process.kill(-starter.pid, 'SIGINT');
       expect(await starter.exited).toEqual({ code: 0, signal: null });

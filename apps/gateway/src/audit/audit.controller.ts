@@ -4,6 +4,7 @@ import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
 import { STORE, type Store } from '../tokens.js';
 import { auditPage, type ListRecords, listRecords, runTrace } from './audit.schema.js';
+import { stepsOf } from './steps.js';
 import { waterfallOf } from './waterfall.js';
 
 const TAG = 'Audit';
@@ -48,7 +49,7 @@ export class AuditController {
   }
 
   @Endpoint('GET', 'runs/:runId/trace', {
-    summary: "Draw a run's gates as a waterfall",
+    summary: "Draw a run's gates, turns, model calls and tools as a waterfall",
     tag: TAG,
     scopes: ['runs', 'admin'],
     answers: { 200: { description: 'Gates, turns, calls and executions in order.', schema: runTrace } },
@@ -56,6 +57,7 @@ export class AuditController {
   async trace(@By() { tenantId }: Caller, @Param('runId') runId: string) {
     const trace = await this.store.trace(tenantId, runId);
     const { run, turns, calls, executions } = trace;
-    return { runId: run.id, status: run.status, gates: waterfallOf(trace), turns, calls, executions };
+    const gates = waterfallOf(trace);
+    return { runId: run.id, status: run.status, gates, steps: stepsOf(trace, gates), turns, calls, executions };
   }
 }

@@ -47,6 +47,21 @@ export const runTrace = z
         tool: z.string().optional(),
       }),
     ),
+    steps: z
+      .array(
+        z.object({
+          kind: z.enum(['turn', 'model', 'tool']),
+          turnId: id,
+          iteration: z.int().optional().describe('The turn, 1, 2, 3 …'),
+          callId: id.optional(),
+          tool: z.string().optional(),
+          n: z.int().optional().describe('Which execution of the call.'),
+          atMs: z.number().describe("From the run's creation."),
+          durationMs: z.number().nullable().describe('Null while it lasts, or where nobody knows how it ended.'),
+          outcome: z.string(),
+        }),
+      )
+      .describe('Turns, model calls and executions of tools in order, as exact as the moments they were stored.'),
     turns: z.array(z.looseObject({ id, iteration: z.int(), status: z.string() })),
     calls: z.array(z.looseObject({ id, name: z.string(), state: z.string() })),
     executions: z.array(z.looseObject({ callId: id, n: z.int(), state: z.string() })),

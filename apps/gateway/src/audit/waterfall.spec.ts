@@ -23,6 +23,7 @@ function trace(records: StoredRecord[]): RunTrace {
     turns: [{ id: 't1', iteration: 1, status: 'completed', usage: { inputTokens: 0, outputTokens: 0 }, startedAt: '' }],
     calls: [{ id: 'c1', name: 'ping' } as RunTrace['calls'][number]],
     executions: [],
+    marks: [],
     records,
   };
 }

@@ -10,6 +10,7 @@ import type { Models } from '@codedock/models';
 import { ATTRIBUTES, withSpan } from '@codedock/platform';
 import type { plugin } from '@codedock/proto';
 import type { Store } from '@codedock/store';
+import { SpanKind } from '@opentelemetry/api';
 import type { Authority } from './plugin-authority.js';
 import { type SessionWork, sessionWork } from './session-work.js';
 
@@ -69,19 +70,31 @@ export async function complete(
   };
   const attributes = {
     'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': request.model.provider,
     'gen_ai.request.model': request.model.name,
+    'gen_ai.conversation.id': capability.session,
     [ATTRIBUTES.plugin]: name,
     [ATTRIBUTES.sessionId]: capability.session,
   };
-  const reply = await withSpan(`chat ${request.model.name}`, { attributes }, () =>
-    replyOf(parts.models, request, AbortSignal.any([cut, limit.signal])).catch((error: unknown) => {
-      if (cut.aborted)
-        throw new AppError('provider_timeout', `Complete was cut after ${Math.round(timeoutMs)} ms.`, { cause: error });
-      if (limit.signal.aborted)
-        throw new AppError('provider_timeout', 'Complete was given up by the plugin.', { cause: error });
-      throw error;
-    }),
-  );
+  const reply = await withSpan(`chat ${request.model.name}`, { kind: SpanKind.CLIENT, attributes }, async (span) => {
+    const answered = await replyOf(parts.models, request, AbortSignal.any([cut, limit.signal])).catch(
+      (error: unknown) => {
+        if (cut.aborted)
+          throw new AppError('provider_timeout', `Complete was cut after ${Math.round(timeoutMs)} ms.`, {
+            cause: error,
+          });
+        if (limit.signal.aborted)
+          throw new AppError('provider_timeout', 'Complete was given up by the plugin.', { cause: error });
+        throw error;
+      },
+    );
+    span.setAttributes({
+      'gen_ai.usage.input_tokens': answered.usage.inputTokens,
+      'gen_ai.usage.output_tokens': answered.usage.outputTokens,
+      'gen_ai.response.finish_reasons': [answered.finishReason],
+    });
+    return answered;
+  });
   await parts.store.runs.addUsage({
     tenantId: capability.tenant,
     sessionId: capability.session,

@@ -1,4 +1,3 @@
-import { activeTrace } from '@codedock/platform';
 import { cancelRun, startRun as start } from '@codedock/runs';
 import { Body, Controller, Inject, Param, Query, Req, Res } from '@nestjs/common';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -9,6 +8,7 @@ import { Endpoint } from '../http/endpoint.js';
 
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
+import { EnqueueSpan } from '../telemetry/enqueue-span.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
 import { noticingBus } from './plugin-notices.js';
 import { type ListRuns, listRuns, run, runPage, type StartRun, startedRun, startRun } from './run.schema.js';
@@ -49,13 +49,14 @@ export class RunsController {
     const { tenantId, keyId, keyName } = caller;
     const { content, mode, onBusy, metadata, agent = DEFAULT_AGENT } = body;
     return this.idempotent.answer(request, reply, async (claim) => {
+      const enqueue = new EnqueueSpan();
       const input = {
         tenantId,
         sessionId,
         content,
         actor: { id: keyId, name: keyName },
         requestId: request.id,
-        trace: activeTrace(),
+        trace: () => enqueue.begin(),
         configure: (event: { content: string; mode?: string }) => {
           requireInput(event);
           return this.agents.configuration(tenantId, agent, event.mode);
@@ -64,7 +65,11 @@ export class RunsController {
       };
       const principal = { tenant: tenantId, key: keyName, agent, metadata: metadata ?? {}, ...defined({ mode }) };
       const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, principal) };
-      const started = await start(ports, input, new AbortController().signal);
+      const started = await start(ports, input, new AbortController().signal).catch((error: unknown) => {
+        enqueue.end(undefined);
+        throw error;
+      });
+      enqueue.end(started.kind === 'handled' ? undefined : started.run.id);
       return started.kind === 'handled'
         ? { status: 200, body: { handled: true, runId: null, run: null } }
         : { status: 201, body: { handled: false, runId: started.run.id, run: started.run } };

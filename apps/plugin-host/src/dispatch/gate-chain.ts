@@ -14,6 +14,7 @@ import { chainReserveMs, type gate, type Port, plugin } from '@codedock/proto';
 import type { PluginIdentity } from '../session/generation.js';
 import type { GateEndpoint, MissingPlugin } from './gate-endpoint.js';
 import { matchSubjectOf } from './match-subject.js';
+import { inQuestionSpan } from './question-span.js';
 import { shadowOutcome, shadowPending } from './shadow.js';
 
 /** One gate to be asked. */
@@ -118,14 +119,26 @@ class GateChain {
       changed: false,
     };
     this.outcomes.push(entry);
-    void shadowOutcome(port, this.envelopeFor(endpoint.timeoutMs), endpoint).then((decided) => {
+    const asked = inQuestionSpan(endpoint, port, async () => {
+      const decided = await shadowOutcome(port, this.envelopeFor(endpoint.timeoutMs), endpoint);
+      return { result: decided, outcome: decided };
+    });
+    void asked.then((decided) => {
       if (this.answered) onLateShadow?.({ ...entry, ...decided });
       else Object.assign(entry, decided);
     });
   }
 
+  private askOne(endpoint: GateEndpoint, endsAt: number, again = false): Promise<void> {
+    const at = this.outcomes.length;
+    return inQuestionSpan(endpoint, this.question.port, async () => {
+      await this.askNow(endpoint, endsAt, again);
+      return { result: undefined, outcome: this.outcomes[at] };
+    });
+  }
+
   /** Asks in the chain, or `again` with the final value: under a new chain id, and what it changes then is refused. */
-  private async askOne(endpoint: GateEndpoint, endsAt: number, again = false): Promise<void> {
+  private async askNow(endpoint: GateEndpoint, endsAt: number, again: boolean): Promise<void> {
     const startedMs = this.elapsed();
     const { identity, failurePolicy } = endpoint;
     const fail = (outcome: HookOutcome, reason: string, queueMs = 0) =>

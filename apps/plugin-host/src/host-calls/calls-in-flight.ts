@@ -1,3 +1,4 @@
+import type { TraceCarrier } from '@codedock/platform';
 import { peekCapability } from '@codedock/plugin-bridge';
 
 /** What is known of one open call to a plugin, for the call-backs it may make meanwhile. */
@@ -9,6 +10,8 @@ export interface OpenCall {
   readonly emitDepth: number;
   /** When the host stops waiting for it, milliseconds since the epoch. */
   readonly endsAt: number;
+  /** The trace the call belongs to, for call-backs that bring none. */
+  readonly trace?: TraceCarrier;
   /** Who the call is for, as it travels. */
   readonly principal?: Buffer;
 }

@@ -1,5 +1,5 @@
 import { AppError } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { ATTRIBUTES, isTraced, type Logger, withSpan } from '@codedock/platform';
 import type { host, plugin } from '@codedock/proto';
 import { isServiceError } from '../grpc/status.js';
 import type { CallsInFlight } from './calls-in-flight.js';
@@ -100,7 +100,7 @@ export function hostCalls(context: HostCallsContext): HostCalls {
     ) =>
     async (request: Request, ...rest: Rest): Promise<Reply> => {
       try {
-        return await act(request, ...rest);
+        return await traced(context, method, request, async () => act(request, ...rest));
       } catch (error) {
         record(context, method, request, error);
         throw error;
@@ -165,6 +165,23 @@ export function hostCalls(context: HostCallsContext): HostCalls {
     listModels: recorded('ListModels', (request) => api.listModels(addressed('ListModels', request))),
     refused: (method, error) => record(context, method, {}, error),
   };
+}
+
+/** Where neither the plugin nor the call it answers is traced, there is no span: nothing would say what it belongs to. */
+function traced<T>({ plugin: name, calls }: HostCallsContext, method: string, request: object, act: () => Promise<T>) {
+  const known = isTraced() ? undefined : calls.authorityFor(...addressOf(request))?.trace;
+  if (known?.traceparent === undefined && !isTraced()) return act();
+  const attributes = { [ATTRIBUTES.plugin]: name };
+  return withSpan(`host call ${method}`, { attributes, ...(known === undefined ? {} : { parent: known }) }, act);
+}
+
+/** Session and run of a request, wherever its message has them. */
+function addressOf(request: object): [sessionId: string, runId: string] {
+  const text = (value: unknown) => (typeof value === 'string' ? value : '');
+  const { sessionId, runId, key, entry } = request as Record<string, unknown>;
+  if (sessionId !== undefined) return [text(sessionId), text(runId)];
+  if (typeof key === 'object' && key !== null) return addressOf(key);
+  return typeof entry === 'object' && entry !== null ? addressOf(entry) : ['', ''];
 }
 
 function completionMs(endsAt: number | undefined): number {

@@ -1,3 +1,4 @@
+import { inTrace } from '@codedock/platform';
 import type { plugin } from '@codedock/proto';
 import type { handleUnaryCall } from '@grpc/grpc-js';
 import { toServiceError } from '../grpc/status.js';
@@ -13,7 +14,10 @@ export function hostService(calls: HostCalls): plugin.HostServer {
     (call, callback) => {
       const given = new AbortController();
       call.on('cancelled', () => given.abort());
-      act(call.request, given.signal).then(
+      const work = () => act(call.request, given.signal);
+      // Without a trace of the plugin's own, that of the question it is asked belongs to the call-back.
+      const acting = call.metadata.get('traceparent').length === 0 ? inTrace({}, work) : work();
+      acting.then(
         (reply) => callback(null, reply),
         (error: unknown) => callback(toServiceError(error)),
       );

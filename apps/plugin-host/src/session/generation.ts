@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join, relative } from 'node:path';
 import { AppError } from '@codedock/domain';
-import { type Logger, redactText } from '@codedock/platform';
+import { activeTrace, type Logger, redactText } from '@codedock/platform';
 import { isPort, plugin, withoutCallerStack } from '@codedock/proto';
 import type { Candidate } from '../discovery/scanner.js';
 import { CallsInFlight, type OpenCall } from '../host-calls/calls-in-flight.js';
@@ -153,7 +153,8 @@ export class Generation {
     { emitDepth = 0, signal }: { readonly emitDepth?: number; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallResult<plugin.Envelope>> {
     const { sessionId, runId, capability, principal } = envelope;
-    const open = { sessionId, runId, capability, principal, emitDepth, endsAt: Date.now() + timeoutMs };
+    const endsAt = Date.now() + timeoutMs;
+    const open = { sessionId, runId, capability, principal, emitDepth, endsAt, trace: activeTrace() };
     const link = this.requireLink();
     if (!link.answersEvents && !isPort(envelope.type)) {
       this.calls.tell(open);
@@ -178,6 +179,7 @@ export class Generation {
         principal: input.principal,
         emitDepth: 0,
         endsAt: Date.now() + timeoutMs,
+        trace: activeTrace(),
       },
       timeoutMs,
       (link, done) => link.executeMethod(input, timeoutMs, done),

@@ -1,16 +1,16 @@
 import { setMaxListeners } from 'node:events';
-import { type LedgerEvent, type LiveBus, RunStopped, type TraceContext } from '@codedock/domain';
+import { type LedgerEvent, type LiveBus, type RunSnapshot, RunStopped, type TraceContext } from '@codedock/domain';
 import { chain, type Hooks } from '@codedock/hooks';
 import { guardedHeaders, type Models } from '@codedock/models';
 import { ATTRIBUTES, type Logger, metrics, withSpan } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbellWorker, type DoorbellWorker, type QueueReporter } from '@codedock/queue';
 import { leaseRun, type RunPorts } from '@codedock/runs';
-import { SpanKind } from '@opentelemetry/api';
 import { type Execution, executeRun } from '../execution/execute-run.js';
 import type { LeaseTimes } from '../execution/lease-watch.js';
 import type { RunLedger } from '../ledger/run-ledger.js';
 import { gatesOf, listenedBus, type NoticedRun, noticingBus, tell } from '../plugins/noticing-bus.js';
+import { AttemptTrace, type TraceRuns } from '../telemetry/attempt-trace.js';
 import { RunSpans } from '../telemetry/run-spans.js';
 import type { ToolRegistry } from '../tools/tool-registry.js';
 
@@ -19,6 +19,7 @@ export interface RunConsumerOptions {
   readonly concurrency: number;
   readonly lease: LeaseTimes;
   readonly approvalTtlMs: number;
+  readonly traceRuns: TraceRuns;
   readonly runs: Omit<RunPorts, 'hooks'>;
   /** Hooks of this process, asked before the plugins. */
   readonly hooks: Hooks;
@@ -66,28 +67,33 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
       scratchpad: () => ledger.scratchpad,
     };
     for (const event of committed) tell(hosts, noticed, event);
-    const origin = trace.traceparent === undefined ? ring : trace;
+    const attempt = new AttemptTrace({
+      snapshot,
+      origin: trace.traceparent === undefined ? ring : trace,
+      runs: options.traceRuns,
+      // Its state did not change: it was running, under a lease that ran out.
+      tookOver: committed.length === 0,
+    });
     await withSpan(
       'run execute',
       {
-        kind: SpanKind.CONSUMER,
+        ...attempt.span,
         attributes: {
           [ATTRIBUTES.runId]: runId,
           [ATTRIBUTES.sessionId]: snapshot.sessionId,
           [ATTRIBUTES.attempt]: snapshot.attempt,
         },
-        // The first attempt belongs to the request's trace; a later one may come hours after it and is linked only.
-        ...(snapshot.attempt === 1 ? { parent: origin } : { root: true, links: [origin] }),
       },
       async (span) => {
-        const spans = new RunSpans();
+        attempt.closeLost();
+        const spans = new RunSpans((turn) => attempt.turnIds(turn));
         const started = performance.now();
         const execution = await executeRun(
           {
             runs: {
               ...runs,
               bus: noticingBus(runs.bus, hosts, noticed),
-              hooks: spans.hooks(guardedHeaders(hooks)),
+              hooks: guardedHeaders(spans.hooks(hooks)),
             },
             model: spans.model({
               stream: (request, gates, signal) => options.models.for(request.model).stream(request, gates, signal),
@@ -118,23 +124,25 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
         );
         spans.end();
         span.setAttribute(ATTRIBUTES.outcome, execution.kind);
-        account(logger, runId, snapshot.attempt, execution, performance.now() - started);
+        account(logger, snapshot, execution, performance.now() - started);
       },
     );
   };
 
   // Any number of rings is harmless: while the lease of a run lives, another ring finds nothing to do.
-  const onRing = async (runId: string, trace: TraceContext): Promise<void> => {
+  const onRing = async (runId: string, ring: TraceContext): Promise<void> => {
     if (draining) return;
     const run = new AbortController();
     // Every gate and tool under way listens, and the calls of a turn run side by side: ten are no leak.
     setMaxListeners(0, run.signal);
-    const executing = execute(runId, trace, run);
+    const executing = execute(runId, ring, run);
     const entry = { runId, run, done: executing.catch(() => undefined) };
     active.add(entry);
+    metrics.runsExecuting.add(1, {});
     try {
       await executing;
     } finally {
+      metrics.runsExecuting.add(-1, {});
       active.delete(entry);
     }
   };
@@ -197,14 +205,15 @@ function collecting(bus: LiveBus, into: LedgerEvent[]): LiveBus {
   return listenedBus(bus, (push) => into.push(...(push.events ?? [])));
 }
 
-function account(logger: Logger, runId: string, attempt: number, execution: Execution, durationMs: number): void {
+function account(logger: Logger, snapshot: RunSnapshot, execution: Execution, durationMs: number): void {
+  const { runId, attempt } = snapshot;
   if (execution.kind === 'lost') {
     metrics.leaseLosses.add(1, {});
     logger.warn({ err: execution.error, runId, attempt }, 'the run was left to its next lease');
     return;
   }
   const end = execution.kind === 'ended' ? execution.left.end : undefined;
-  if (end !== undefined) metrics.runDuration.record(durationMs, { status: end.status });
+  if (end !== undefined) metrics.runDuration.record(snapshot.elapsedMs + durationMs, { status: end.status });
   // The ledger and the metrics have every run; a line for each that simply completed would be most of the log.
   logger[end?.status === 'completed' ? 'debug' : 'info'](
     { runId, attempt, left: execution.kind, ...(end === undefined ? {} : end), durationMs: Math.round(durationMs) },

@@ -1,7 +1,17 @@
-import type { Model, ModelGates, ModelRequest, ToolInvocation, Tools, Turn } from '@codedock/domain';
+import {
+  type Message,
+  type Model,
+  type ModelGates,
+  type ModelReply,
+  type ModelRequest,
+  type ToolInvocation,
+  type Tools,
+  type Turn,
+  textOf,
+} from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
-import { ATTRIBUTES, metrics, recordFailure } from '@codedock/platform';
-import { type Attributes, type Context, context, type Span, SpanKind, trace } from '@opentelemetry/api';
+import { ATTRIBUTES, contentAttribute, metrics, openSpan, recordFailure, type SpanIds } from '@codedock/platform';
+import { type Attributes, type Context, context, type Span, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api';
 
 const tracer = () => trace.getTracer('codedock');
 
@@ -10,14 +20,27 @@ const tracer = () => trace.getTracer('codedock');
  * Without telemetry every span is a no-op.
  */
 export class RunSpans {
+  readonly #idsOf: (turn: number) => SpanIds;
+  /** The span of the attempt. */
+  readonly #root = trace.getActiveSpan();
   #turn: { readonly id: string; readonly span: Span; readonly within: Context } | undefined;
+
+  /** Made inside the span of the attempt. `idsOf` gives the ids of a turn's span, so that a later attempt can name it. */
+  constructor(idsOf: (turn: number) => SpanIds) {
+    this.#idsOf = idsOf;
+  }
 
   /** For `ExecutionPorts.onTurn`. */
   onTurn(turn: Turn, phase: 'started' | 'completed'): void {
     if (phase === 'completed' || this.#turn?.id !== turn.id) this.end();
     if (phase === 'completed' || this.#turn !== undefined) return;
-    const span = tracer().startSpan(`turn ${turn.iteration}`, {}, context.active());
-    this.#turn = { id: turn.id, span, within: trace.setSpan(context.active(), span) };
+    this.#turn = {
+      id: turn.id,
+      ...openSpan(turnSpanName(turn.iteration), {
+        ids: this.#idsOf(turn.iteration),
+        attributes: { [ATTRIBUTES.turn]: turn.iteration },
+      }),
+    };
   }
 
   /** Ends the span of a turn that the attempt leaves open. */
@@ -40,6 +63,10 @@ export class RunSpans {
               'gen_ai.operation.name': 'chat',
               'gen_ai.provider.name': provider,
               'gen_ai.request.model': name,
+              'gen_ai.conversation.id': request.sessionId,
+              [ATTRIBUTES.runId]: request.runId,
+              ...contentAttribute('gen_ai.system_instructions', () => request.systemPrompt),
+              ...contentAttribute('gen_ai.input.messages', () => request.messages.map(shownMessage)),
             },
           },
           inTurn(),
@@ -53,12 +80,7 @@ export class RunSpans {
             const next = await context.with(within, () => chunks.next());
             if (next.done === true) return;
             if (next.value.kind === 'completed') {
-              const { usage, finishReason } = next.value.reply;
-              span.setAttributes({
-                'gen_ai.usage.input_tokens': usage.inputTokens,
-                'gen_ai.usage.output_tokens': usage.outputTokens,
-                'gen_ai.response.finish_reasons': [finishReason],
-              });
+              span.setAttributes(replyAttributes(next.value.reply));
               outcome = 'completed';
             }
             yield next.value;
@@ -91,16 +113,22 @@ export class RunSpans {
               'gen_ai.operation.name': 'execute_tool',
               'gen_ai.tool.name': name,
               'gen_ai.tool.call.id': invocation.callId,
+              [ATTRIBUTES.runId]: invocation.runId,
+              ...contentAttribute('gen_ai.tool.call.arguments', () => invocation.arguments),
               ...(plugin === undefined ? {} : { [ATTRIBUTES.plugin]: plugin }),
             },
           },
           this.#within(),
         );
         const started = performance.now();
-        const within = trace.setSpan(this.#within(), span);
+        const within = trace.setSpan(context.active(), span);
         const execution = await context.with(within, () => tools.execute(invocation, signal));
         const outcome = execution.kind === 'unknown' ? 'unknown' : execution.result.success ? 'succeeded' : 'failed';
         span.setAttribute(ATTRIBUTES.outcome, outcome);
+        if (execution.kind === 'result') {
+          span.setAttributes(contentAttribute('gen_ai.tool.call.result', () => execution.result.output));
+        }
+        if (outcome !== 'succeeded') span.setStatus({ code: SpanStatusCode.ERROR });
         span.end();
         metrics.toolDuration.record(performance.now() - started, { tool: name, outcome });
         return execution;
@@ -137,9 +165,38 @@ export class RunSpans {
     );
   }
 
+  /** What happens in the attempt itself belongs to its open turn; what happens inside something else stays there. */
   #within(): Context {
-    return this.#turn?.within ?? context.active();
+    const now = context.active();
+    return this.#turn !== undefined && trace.getSpan(now) === this.#root ? this.#turn.within : now;
   }
+}
+
+/** Name of the span of a turn. */
+export function turnSpanName(iteration: number): string {
+  return `turn ${iteration}`;
+}
+
+function replyAttributes(reply: ModelReply): Attributes {
+  const { usage, finishReason } = reply;
+  return {
+    'gen_ai.usage.input_tokens': usage.inputTokens,
+    'gen_ai.usage.output_tokens': usage.outputTokens,
+    'gen_ai.response.finish_reasons': [finishReason],
+    ...contentAttribute('gen_ai.output.messages', () => [
+      {
+        role: 'assistant',
+        parts: [
+          { type: 'text', content: reply.text },
+          ...reply.toolCalls.map(({ name, arguments: args }) => ({ type: 'tool_call', name, arguments: args })),
+        ],
+      },
+    ]),
+  };
+}
+
+function shownMessage(message: Message): unknown {
+  return { role: message.role, parts: [{ type: 'text', content: textOf(message) }] };
 }
 
 const GATES = [
@@ -172,6 +229,7 @@ function finish(
   const attributes: Attributes = { [ATTRIBUTES.decision]: decision };
   if (code !== undefined) attributes[ATTRIBUTES.outcome] = code;
   span.setAttributes(attributes);
+  if (decision === 'could_not_ask') span.setStatus({ code: SpanStatusCode.ERROR, message: code ?? decision });
   span.end();
   metrics.gateDuration.record(durationMs, { gate, outcome: code ?? decision });
   metrics.gateDecisions.add(1, { gate, decision });

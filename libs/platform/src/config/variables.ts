@@ -322,6 +322,11 @@ export const VARIABLES = Object.freeze({
     apps: SERVICES,
     doc: 'Lowest level that is logged.',
   }),
+  traceRuns: withDefault(choice(['link', 'child']), 'link', {
+    name: 'CODEDOCK_TRACE_RUNS',
+    apps: ['runner'],
+    doc: "Whether a run's first attempt is a trace of its own, linked to the request that queued it, or a child in the request's trace.",
+  }),
   logFormat: withDefault(choice(['json', 'pretty']), 'json', {
     name: 'CODEDOCK_LOG_FORMAT',
     apps: SERVICES,

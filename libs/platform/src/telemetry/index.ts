@@ -1,3 +1,5 @@
+export { contentAttribute } from './content.js';
+export { countedEnds } from './counted-ends.js';
 export {
   type CountMetric,
   type DurationMetric,
@@ -5,6 +7,7 @@ export {
   metrics,
   type NoAttributes,
 } from './metrics.js';
+export { carrierOf, type SpanIds, spanIdsOf } from './span-ids.js';
 export { startTelemetry, type Telemetry, type TelemetryOptions } from './start-telemetry.js';
 export {
   ATTRIBUTES,
@@ -12,6 +15,7 @@ export {
   activeTraceId,
   inTrace,
   isTraced,
+  openSpan,
   recordFailure,
   type SpanOptions,
   type TraceCarrier,

@@ -1,8 +1,9 @@
 import { type Attributes, metrics as api, type Meter, type MeterProvider } from '@opentelemetry/api';
+import { boundedLabels } from './bounded-labels.js';
 
 const METER = 'codedock';
 // Seconds. Gates answer in milliseconds and have a budget of 2 s, so the limits are close around both.
-const GATE_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 1.9, 2, 2.5, 5, 10, 30];
+const GATE_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 1.5, 1.9, 2, 2.5, 5, 10, 30];
 const LATENCY_SECONDS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 const LONG_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 14_400];
 
@@ -26,7 +27,7 @@ export type NoAttributes = Record<string, never>;
 
 /**
  * The metrics of CodeDock. They cost next to nothing and do nothing until `startTelemetry` has run. Attribute values
- * come from small closed sets (gate names, codes, states, plugin names): never ids.
+ * come from small sets (gate names, codes, states, plugin names), never ids, and are bounded all the same.
  */
 export const metrics = {
   /** A whole gate with all its plugins, from the caller's side. */
@@ -61,12 +62,18 @@ export const metrics = {
   queueAge: level<NoAttributes>('codedock.queue.age', 'Age of the oldest queued run.', 's'),
   leasesExpired: level<NoAttributes>('codedock.leases.expired', 'Running runs whose lease has expired.'),
   leaseLosses: count<NoAttributes>('codedock.leases.lost', 'Leases that a runner lost while executing.'),
-  queueWait: duration<NoAttributes>('codedock.queue.wait', 'Time from queued to leased.', LONG_SECONDS),
-  runDuration: duration<{ status: string }>(
-    'codedock.run.duration',
-    'Time from accepting a run to its end.',
+  queueWait: duration<NoAttributes>(
+    'codedock.queue.wait',
+    'Time from ringing for a run to a runner that begins with it.',
     LONG_SECONDS,
   ),
+  runDuration: duration<{ status: string }>(
+    'codedock.run.duration',
+    'Time a run was executed until its end; waiting does not count.',
+    LONG_SECONDS,
+  ),
+  runsEnded: count<{ status: string }>('codedock.runs.ended', 'Runs that have ended, by the state they ended in.'),
+  runsExecuting: upDown<NoAttributes>('codedock.runner.runs', 'Runs that this runner executes now.'),
   modelDuration: duration<{ provider: string; outcome: string }>(
     'codedock.model.duration',
     'Time of one model call.',
@@ -83,6 +90,10 @@ export const metrics = {
     'codedock.event.append.duration',
     'Time of one append to the ledger.',
     LATENCY_SECONDS,
+  ),
+  spansDropped: count<{ reason: string }>(
+    'codedock.telemetry.spans.dropped',
+    'Spans that no collector got: the queue was full, or the collector did not take them.',
   ),
 } as const;
 
@@ -115,20 +126,24 @@ function duration<A extends Attributes>(
       advice: { explicitBucketBoundaries: [...boundaries] },
     }),
   );
-  return { record: (milliseconds, attributes) => histogram().record(milliseconds / 1_000, attributes) };
+  const bounded = boundedLabels<A>();
+  return { record: (milliseconds, attributes) => histogram().record(milliseconds / 1_000, bounded(attributes)) };
 }
 
 function count<A extends Attributes>(name: string, description: string): CountMetric<A> {
   const counter = perProvider((meter) => meter.createCounter(name, { description }));
-  return { add: (count, attributes) => counter().add(count, attributes) };
+  const bounded = boundedLabels<A>();
+  return { add: (count, attributes) => counter().add(count, bounded(attributes)) };
 }
 
 function upDown<A extends Attributes>(name: string, description: string): CountMetric<A> {
   const counter = perProvider((meter) => meter.createUpDownCounter(name, { description }));
-  return { add: (count, attributes) => counter().add(count, attributes) };
+  const bounded = boundedLabels<A>();
+  return { add: (count, attributes) => counter().add(count, bounded(attributes)) };
 }
 
 function level<A extends Attributes>(name: string, description: string, unit = ''): LevelMetric<A> {
   const gauge = perProvider((meter) => meter.createGauge(name, { description, unit }));
-  return { set: (value, attributes) => gauge().record(value, attributes) };
+  const bounded = boundedLabels<A>();
+  return { set: (value, attributes) => gauge().record(value, bounded(attributes)) };
 }

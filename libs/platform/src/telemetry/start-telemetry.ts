@@ -7,6 +7,9 @@ import { HttpInstrumentation } from '@opentelemetry/instrumentation-http';
 import { NodeSDK, resources, metrics as sdkMetrics } from '@opentelemetry/sdk-node';
 import { readTelemetryRequest } from '../config/telemetry-environment.js';
 import type { Logger } from '../logging/index.js';
+import { captureContent } from './content.js';
+import { spanProcessors } from './span-export.js';
+import { SpanIdGenerator } from './span-ids.js';
 
 /** Who sends the telemetry. */
 export interface TelemetryOptions {
@@ -29,6 +32,18 @@ export interface Telemetry {
 const SHUTDOWN_MS = 3_000;
 const COMPLAINT_EVERY_MS = 60_000;
 // Probes and scrapes would be most of the traces.
+/** Health, streams that stay open for good, and what the services keep each other informed with. */
+const UNTRACED_CALLS = [
+  'Check',
+  'Watch',
+  'DispatchStream',
+  'StartStream',
+  'StreamStdio',
+  'Bootstrap',
+  'Shutdown',
+  'GetDesired',
+  'RecordPluginEvent',
+] as const;
 const UNTRACED_PATHS = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
@@ -45,6 +60,7 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
   }
   try {
     diag.setLogger(complaints(options.logger), { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true });
+    captureContent(request.spans !== undefined && request.content);
     const prometheus = new PrometheusExporter({ preventServerStart: true, withoutScopeInfo: true });
     const sdk = new NodeSDK({
       resource: resources.resourceFromAttributes({ 'service.version': options.version }),
@@ -57,14 +73,15 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
           ? [new sdkMetrics.PeriodicExportingMetricReader({ exporter: new OTLPMetricExporter() })]
           : []),
       ],
-      // Left out, the SDK takes exporter, sampler and limits from OTEL_*; an empty list makes no spans at all.
-      ...(request.traces ? {} : { spanProcessors: [] }),
+      // Sampler and limits are the SDK's, from OTEL_*; without a processor no spans are made at all.
+      spanProcessors: request.spans ? spanProcessors(request.spans) : [],
+      idGenerator: new SpanIdGenerator(),
       logRecordProcessors: [],
-      instrumentations: request.traces ? instrumentations() : [],
+      instrumentations: request.spans ? instrumentations() : [],
     });
     sdk.start();
     return {
-      traces: request.traces,
+      traces: request.spans !== undefined,
       metricsHandler: (incoming, response) => prometheus.getMetricsRequestHandler(incoming, response),
       shutdown: () => endWithin(sdk, options.logger),
     };
@@ -87,7 +104,7 @@ function instrumentations() {
       // Outgoing calls without a span around them are the exporter's own or a probe.
       requireParentforOutgoingSpans: true,
     }),
-    new GrpcInstrumentation({ ignoreGrpcMethods: ['Check', 'Watch'] }),
+    new GrpcInstrumentation({ ignoreGrpcMethods: [...UNTRACED_CALLS] }),
   ];
 }
 

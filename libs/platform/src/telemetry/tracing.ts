@@ -11,12 +11,16 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { redactText } from '../logging/index.js';
+import { type SpanIds, withSpanIds } from './span-ids.js';
 
 /** Names of the span attributes of CodeDock. */
 export const ATTRIBUTES = {
   runId: 'codedock.run.id',
   sessionId: 'codedock.session.id',
   attempt: 'codedock.run.attempt',
+  turn: 'codedock.turn',
+  tool: 'codedock.tool',
+  queueMs: 'codedock.queue.ms',
   gate: 'codedock.gate',
   plugin: 'codedock.plugin',
   port: 'codedock.port',
@@ -41,6 +45,10 @@ export interface SpanOptions {
   readonly links?: readonly TraceCarrier[];
   /** Begins a trace of its own. */
   readonly root?: boolean;
+  /** When it began, milliseconds since the epoch; without it, now. */
+  readonly startTime?: number;
+  /** Ids of the span, where others must be able to name it. */
+  readonly ids?: SpanIds;
 }
 
 /** Whether what happens now is recorded in a trace. */
@@ -57,25 +65,34 @@ export async function withSpan<T>(
   options: SpanOptions,
   work: (span: Span) => T | Promise<T>,
 ): Promise<T> {
-  const parent = options.parent ? contextOf(options.parent) : contextApi.active();
-  const span = trace.getTracer('codedock').startSpan(
-    name,
-    {
-      kind: options.kind ?? SpanKind.INTERNAL,
-      attributes: options.attributes ?? {},
-      links: (options.links ?? []).flatMap(linkOf),
-      root: options.root ?? false,
-    },
-    parent,
-  );
+  const { span, within } = openSpan(name, options);
   try {
-    return await contextApi.with(trace.setSpan(parent, span), () => work(span));
+    return await contextApi.with(within, () => work(span));
   } catch (error) {
     recordFailure(span, error);
     throw error;
   } finally {
     span.end();
   }
+}
+
+/** Starts a span that the caller ends; `within` is the context in which it is active. */
+export function openSpan(name: string, options: SpanOptions = {}, from: Context = contextApi.active()) {
+  const parent = options.parent ? contextOf(options.parent) : from;
+  const span = withSpanIds(options.ids, () =>
+    trace.getTracer('codedock').startSpan(
+      name,
+      {
+        kind: options.kind ?? SpanKind.INTERNAL,
+        attributes: options.attributes ?? {},
+        links: (options.links ?? []).flatMap(linkOf),
+        root: options.root ?? false,
+        ...(options.startTime === undefined ? {} : { startTime: options.startTime }),
+      },
+      parent,
+    ),
+  );
+  return { span, within: trace.setSpan(parent, span) };
 }
 
 /** The active trace context as text; empty outside a span or without telemetry. */

@@ -1,6 +1,7 @@
 import { plugin } from '@codedock/proto';
 import { Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { readValue } from '../json.js';
+import { addTrace } from '../telemetry/trace-context.js';
 import { methodOf } from '../tools/method-of.js';
 import type { Host, MemoryScope, SessionAddress } from './host.js';
 import { HostCallError } from './host-call-error.js';
@@ -36,7 +37,7 @@ export function grpcHost(dial: DialHost): Host {
         requestSerialize as (value: RequestOf<M>) => Buffer,
         responseDeserialize as (bytes: Buffer) => ReplyOf<M>,
         request,
-        new Metadata(),
+        addTrace(new Metadata()),
         { deadline: Date.now() + timeoutMs },
         (error, reply) => {
           of.signal?.removeEventListener('abort', abort);

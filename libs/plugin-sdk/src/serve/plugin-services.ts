@@ -6,6 +6,7 @@ import { executeMethod } from '../execute-method.js';
 import { grpcHost } from '../host/grpc-host.js';
 import type { Host } from '../host/host.js';
 import type { IncomingCall } from '../incoming-call.js';
+import { inTraceOf } from '../telemetry/trace-context.js';
 import { withTools } from '../tools/with-tools.js';
 import { log } from './log.js';
 
@@ -32,14 +33,14 @@ export function pluginServices(compiled: CompiledPlugin, context: ServicesContex
     },
     onEvent: (call, callback) => {
       const { type } = call.request;
-      answerEvent(compiled, call.request, incoming(call, host)).then(
+      inTraceOf(call.metadata, `answer ${type}`, () => answerEvent(compiled, call.request, incoming(call, host))).then(
         (answer) => callback(null, answer),
         (error: unknown) => callback(failure(type, error, context)),
       );
     },
     executeMethod: (call, callback) => {
       const { name } = call.request;
-      executeMethod(compiled, call.request, incoming(call, host)).then(
+      inTraceOf(call.metadata, `run ${name}`, () => executeMethod(compiled, call.request, incoming(call, host))).then(
         (result) => {
           if (result === undefined) callback(serviceError(status.NOT_FOUND, `this plugin has no tool "${name}"`));
           else callback(null, result);

@@ -1,8 +1,10 @@
 import { writeSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { plugin } from '@codedock/proto';
 import { type CompiledPlugin, compilePlugin } from '../compiled-plugin.js';
 import { type HostEnvironment, readHostEnvironment } from '../config/host-environment.js';
 import type { PluginDefinition } from '../plugin-definition.js';
+import { closeTracing, openTracing } from '../telemetry/trace-context.js';
 import { printed } from './claim-output.js';
 import { listen } from './listen.js';
 import { log } from './log.js';
@@ -12,6 +14,8 @@ import { StackTraces } from './stack-trace.js';
 
 /** How long an answer to Shutdown has to leave the process. */
 const flushMs = 20;
+/** How long the spans of the last answers have to reach their collector. */
+const spansMs = 1_000;
 
 /**
  * Serves a plugin to the host that started this process, until the host ends it or dies. Call it once, last. Started by
@@ -64,6 +68,7 @@ async function run(
   const compiled = compilePlugin(definition);
   for (const item of environment.unreadableVersions)
     log.warn('an item of PLUGIN_PROTOCOL_VERSIONS is no number', { item });
+  await openTracing(definition);
   const watch = new ParentWatch((reason) => endWith(0, `the plugin ends: ${reason}`));
   const listening = await listen({
     environment,
@@ -81,7 +86,7 @@ async function run(
 }
 
 function endSoon(): void {
-  setTimeout(() => process.exit(0), flushMs);
+  void Promise.all([delay(flushMs), closeTracing(spansMs)]).then(() => process.exit(0));
 }
 
 // Synchronous and on the descriptor itself: the plugin's own code never writes there.

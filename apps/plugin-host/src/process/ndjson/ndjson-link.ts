@@ -1,5 +1,5 @@
 import { AppError, type JsonObject, type JsonValue } from '@codedock/domain';
-import type { Logger } from '@codedock/platform';
+import { inTrace, type Logger, type TraceCarrier } from '@codedock/platform';
 import { isPort, plugin } from '@codedock/proto';
 import type { LinkCall, LinkDone, PluginLink } from '../plugin-link.js';
 import { describeExit, type PluginProcess } from '../plugin-process.js';
@@ -339,7 +339,7 @@ export class NdjsonLink implements PluginLink {
       throw new AppError('invalid_request', `${method}: register while plugin.start is handled`);
     this.hostCalls++;
     try {
-      return await this.methods.call(method, params, this.closing.signal);
+      return await inTrace(traceOf(params), () => this.methods.call(method, params, this.closing.signal));
     } finally {
       this.hostCalls--;
     }
@@ -385,6 +385,14 @@ function failed(
   mayBeEnd = false,
 ) {
   return { kind: 'failed' as const, outcome, reason, mayBeEnd };
+}
+
+/** The trace a plugin names in its params; it names none, and that of the question it is asked is taken. */
+function traceOf(params: Members): TraceCarrier {
+  const traceparent = params.get('traceparent');
+  const tracestate = params.get('tracestate');
+  if (typeof traceparent !== 'string') return {};
+  return { traceparent, ...(typeof tracestate === 'string' ? { tracestate } : {}) };
 }
 
 /** What the handshake's answer says about the plugin. @throws AppError `plugin_refused` naming the field that is wrong. */

@@ -1,4 +1,5 @@
 import { isJsonObject } from '@codedock/domain';
+import { activeTrace } from '@codedock/platform';
 import { plugin } from '@codedock/proto';
 import { type Members, membersOf, oneLine } from './frame.js';
 import { type Spool, SpoolError } from './spool.js';
@@ -29,6 +30,7 @@ export async function toolParams(input: plugin.MethodInput, spool: Spool): Promi
     run_id: input.runId,
     turn_id: input.turnId,
     spool: spool.path,
+    ...activeTrace(),
   });
   const args = input.arguments.length === 0 ? '{}' : await put(spool, input.arguments);
   return `${fields.slice(0, -1)},"args":${args},"principal":${await put(spool, input.principal)}}`;
@@ -87,6 +89,7 @@ function envelopeJson(envelope: plugin.Envelope, payload: string, context: strin
     budget_ms: envelope.budgetMs,
     attempt: envelope.attempt,
     capability: envelope.capability.toString('latin1'),
+    ...activeTrace(),
   });
   return `${fields.slice(0, -1)},"payload":${payload},"context":${context},"principal":${principal},"skip_result":null}`;
 }

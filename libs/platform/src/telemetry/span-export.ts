@@ -1,0 +1,76 @@
+import { type Context, TraceFlags } from '@opentelemetry/api';
+import { OTLPTraceExporter as GrpcExporter } from '@opentelemetry/exporter-trace-otlp-grpc';
+import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
+import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-trace-otlp-proto';
+import { core, tracing } from '@opentelemetry/sdk-node';
+import type { SpanExport } from '../config/telemetry-environment.js';
+import { metrics } from './metrics.js';
+
+/** Processors that send ended spans as the OTEL_* variables ask, in the background and from a bounded queue. */
+export function spanProcessors({ exporter, protocol, queueSize }: SpanExport): tracing.SpanProcessor[] {
+  if (exporter === 'console') return [new tracing.SimpleSpanProcessor(new tracing.ConsoleSpanExporter())];
+  return [new CountedBatches(otlpExporter(protocol), queueSize)];
+}
+
+function otlpExporter(protocol: SpanExport['protocol']): tracing.SpanExporter {
+  switch (protocol) {
+    case 'grpc':
+      return new GrpcExporter();
+    case 'http/json':
+      return new JsonExporter();
+    case 'http/protobuf':
+      return new ProtobufExporter();
+  }
+}
+
+/** Sends spans in batches; what the queue has no room for or the collector does not take is dropped and counted. */
+class CountedBatches implements tracing.SpanProcessor {
+  private waiting = 0;
+  private readonly batches: tracing.BatchSpanProcessor;
+
+  constructor(
+    private readonly exporter: tracing.SpanExporter,
+    private readonly queueSize: number,
+  ) {
+    // Its other settings are OTEL_BSP_*, which it reads itself.
+    this.batches = new tracing.BatchSpanProcessor(
+      {
+        export: (spans, done) => this.send(spans, done),
+        shutdown: () => exporter.shutdown(),
+        forceFlush: async () => exporter.forceFlush?.(),
+      },
+      { maxQueueSize: queueSize },
+    );
+  }
+
+  onStart(span: tracing.Span, parent: Context): void {
+    this.batches.onStart(span, parent);
+  }
+
+  onEnd(span: tracing.ReadableSpan): void {
+    if ((span.spanContext().traceFlags & TraceFlags.SAMPLED) === 0) return;
+    if (this.waiting >= this.queueSize) {
+      metrics.spansDropped.add(1, { reason: 'queue_full' });
+      return;
+    }
+    this.waiting += 1;
+    this.batches.onEnd(span);
+  }
+
+  forceFlush(): Promise<void> {
+    return this.batches.forceFlush();
+  }
+
+  shutdown(): Promise<void> {
+    return this.batches.shutdown();
+  }
+
+  private send(spans: tracing.ReadableSpan[], done: (result: core.ExportResult) => void): void {
+    this.waiting -= spans.length;
+    this.exporter.export(spans, (result) => {
+      if (result.code !== core.ExportResultCode.SUCCESS)
+        metrics.spansDropped.add(spans.length, { reason: 'export_failed' });
+      done(result);
+    });
+  }
+}

@@ -1,0 +1,274 @@
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import path from 'node:path';
+import { spanIdsOf } from '@codedock/platform';
+import {
+  eventually,
+  eventuallyDefined,
+  expectNoLeftovers,
+  type RecordingProvider,
+  recordingProvider,
+  repositoryRoot,
+  says,
+  writePlugin,
+} from '@codedock/testkit';
+import { type ReceivedSpan, startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
+import { PATIENT } from '../gates/policies.js';
+import { fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
+import { expectTraces, exportTo, spansOfRun } from './collected.js';
+
+const SOURCES = path.join(repositoryRoot(), 'tests/src/traces');
+const OTEL = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_BSP_SCHEDULE_DELAY'];
+/** What nobody but the model and its user is to see. */
+const CANARY = 'canary-in-the-words';
+const ONE_CALL = fakeScript({ text: CANARY, toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'done' });
+
+let receiver: TraceReceiver;
+let provider: RecordingProvider;
+let system: System;
+
+beforeAll(async () => {
+  receiver = await startTraceReceiver();
+  provider = await recordingProvider();
+  system = await startSystem({
+    env: { ...exportTo(receiver), ...PATIENT, CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
+    plugins: async (root) => {
+      await writePlugin(root, 'traced', {
+        source: readFileSync(path.join(SOURCES, 'traced-plugin.ts'), 'utf8'),
+        pluginJson: { env: OTEL, match: { agents: ['default', 'recorded'] } },
+      });
+      await writePlugin(root, 'hanging', {
+        source: readFileSync(path.join(SOURCES, 'traced-plugin.ts'), 'utf8').replaceAll('traced', 'hanging'),
+        pluginJson: { env: OTEL, match: { agents: ['hung'] }, timeoutMs: 500 },
+      });
+      const lines = path.join(root, 'lines');
+      mkdirSync(lines);
+      copyFileSync(path.join(SOURCES, 'lines-plugin.cjs'), path.join(lines, 'lines'));
+      chmodSync(path.join(lines, 'lines'), 0o755);
+      writeFileSync(
+        path.join(lines, 'plugin.json'),
+        JSON.stringify({ transport: 'stdio', match: { agents: ['simple'] } }),
+      );
+    },
+    agents: [
+      { name: 'recorded', model: { provider: 'openai', name: 'recorded' } },
+      { name: 'hung', model: { provider: 'fake', name: 'fake' }, tools: ['ping'] },
+      { name: 'simple', model: { provider: 'fake', name: 'fake' } },
+    ],
+    runnerEnv: {
+      OPENAI_API_KEY: 'sk-test',
+      OPENAI_BASE_URL: provider.baseUrl,
+      CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
+    },
+  });
+}, START_MS);
+
+afterAll(async () => {
+  await system?.stop();
+  await provider?.close();
+  await receiver?.close();
+  await expectNoLeftovers();
+});
+
+const started = async (content: string, more: Record<string, unknown> = {}): Promise<RunView> =>
+  system.startRun(await system.createSession(), { content, ...more });
+
+const inside = (lines: readonly string[]) => lines.map((line) => `  ${line}`);
+
+/** A gate that a plugin was asked at, from the caller to the plugin's process. */
+function gate(
+  service: string,
+  name: string,
+  port: string,
+  within: readonly string[] = [],
+  plugin = 'traced',
+): string[] {
+  return [
+    `${service}: gate ${name}`,
+    `  ${service}: grpc.codedock.gate.v1.GateService/Dispatch`,
+    '    plugin-host: grpc.codedock.gate.v1.GateService/Dispatch',
+    `      plugin-host: plugin ${plugin} ${port}`,
+    '        plugin-host: grpc.codedock.plugin.v1.Plugin/OnEvent',
+    ...inside(inside(inside(inside(inside([`plugin-${plugin}: answer ${port}`, ...inside(within)]))))),
+  ];
+}
+
+const request = (plugin = 'traced') => [
+  'gateway: POST /v1/sessions/:sessionId/runs',
+  ...inside([...gate('gateway', 'beforeInput', 'agent/input', [], plugin), 'gateway: run enqueue']),
+];
+
+const turn = (n: number, ...within: string[]) => [
+  `runner: turn ${n}`,
+  ...inside([...gate('runner', 'transformContext', 'agent/request'), 'runner: chat fake', ...within]),
+];
+
+const REMEMBERED = [
+  'plugin-host: grpc.codedock.plugin.v1.Host/MemoryUpsert',
+  '  plugin-host: host call MemoryUpsert',
+  '    plugin-host: grpc.codedock.host.v1.HostApi/MemoryUpsert',
+  '      gateway: grpc.codedock.host.v1.HostApi/MemoryUpsert',
+];
+
+const named = (spans: readonly ReceivedSpan[], name: string) => spans.filter((span) => span.name === name);
+
+test('a run is one tree from the request to the plugins and back, linked where the queue is', async () => {
+  const run = await started(ONE_CALL);
+  await system.waitForEnd(run.id);
+  await expectTraces(receiver, run.id, [
+    ...request(),
+    'runner: run execute',
+    ...inside([
+      ...turn(1, ...gate('runner', 'beforeToolCall', 'tools/pre-execute', REMEMBERED), 'runner: execute_tool ping'),
+      ...turn(2),
+    ]),
+  ]);
+  const spans = spansOfRun(receiver, run.id);
+  const [enqueue] = named(spans, 'run enqueue');
+  const [execute] = named(spans, 'run execute');
+  expect(execute?.links).toEqual([{ traceId: enqueue?.traceId, spanId: enqueue?.spanId }]);
+  expect(execute?.attributes).toMatchObject({ 'codedock.run.attempt': 1, 'codedock.outcome': 'ended' });
+  expect(named(spans, 'chat fake')[0]?.attributes).toMatchObject({
+    'gen_ai.operation.name': 'chat',
+    'gen_ai.provider.name': 'fake',
+    'gen_ai.request.model': 'fake',
+    'gen_ai.usage.input_tokens': expect.any(Number),
+    'gen_ai.usage.output_tokens': expect.any(Number),
+    'gen_ai.response.finish_reasons': ['tool_calls'],
+  });
+  expect(named(spans, 'plugin traced tools/pre-execute')[0]?.attributes).toMatchObject({
+    'codedock.plugin': 'traced',
+    'codedock.port': 'tools/pre-execute',
+    'codedock.outcome': 'continued',
+    'codedock.plugin.generation': 1,
+  });
+  expect(JSON.stringify(receiver.spans())).not.toContain(CANARY);
+});
+
+test('a vetoed tool has its gate and no execution', async () => {
+  const run = await started(ONE_CALL, { metadata: { told: 'veto' } });
+  await system.waitForEnd(run.id);
+  await expectTraces(receiver, run.id, [
+    ...request(),
+    'runner: run execute',
+    ...inside([...turn(1, ...gate('runner', 'beforeToolCall', 'tools/pre-execute')), ...turn(2)]),
+  ]);
+  const [asked] = named(spansOfRun(receiver, run.id), 'gate beforeToolCall');
+  expect(asked).toMatchObject({ failed: false, attributes: { 'codedock.decision': 'block' } });
+});
+
+test('a run that waited for an approval is two attempts, the later one linked to the former', async () => {
+  const run = await started(ONE_CALL, { metadata: { told: 'ask' } });
+  await system.waitForRun(run.id, ({ status }) => status === 'waiting_approval');
+  const { body } = await system.api<{ items: { id: string; calls: { callId: string }[] }[] }>(
+    'GET',
+    `/v1/approvals?status=open&runId=${run.id}`,
+  );
+  const [approval] = body.items;
+  const decisions = approval?.calls.map(({ callId }) => ({ callId, decision: 'approve' }));
+  const answer = await system.api('POST', `/v1/approvals/${approval?.id}/decisions`, { decisions });
+  expect(answer.status).toBe(200);
+  await system.waitForEnd(run.id);
+  await expectTraces(receiver, run.id, [
+    ...request(),
+    'runner: run execute',
+    ...inside(turn(1, ...gate('runner', 'beforeToolCall', 'tools/pre-execute'))),
+    'runner: run execute',
+    ...inside(['runner: turn 1', '  runner: execute_tool ping', ...turn(2)]),
+  ]);
+  expectLinked(spansOfRun(receiver, run.id));
+});
+
+test('a run whose runner was killed goes on in a trace that is linked, and nothing hangs in the air', async () => {
+  provider.script({ kind: 'hang' });
+  provider.otherwise(says('here again'));
+  const run = await started('go', { agent: 'recorded' });
+  await provider.waitForRequest(0, 30_000);
+  // What the runner has ended and not sent would be lost with it.
+  const { traceId } = spanIdsOf(`run ${run.id} attempt 1`);
+  const sent = () => receiver.spans().filter((span) => span.traceId === traceId);
+  await eventually(() => expect(named(sent(), 'gate transformContext')).toHaveLength(1), { timeoutMs: 30_000 });
+  await system.runners[0]?.kill();
+  await system.startRunner();
+  await system.waitForEnd(run.id, 60_000);
+  const attempt = (mark: string, ...within: string[]) => [
+    `runner: run execute${mark}`,
+    ...inside([
+      `runner: turn 1${mark}`,
+      ...inside([...gate('runner', 'transformContext', 'agent/request'), ...within]),
+    ]),
+  ];
+  await expectTraces(receiver, run.id, [...request(), ...attempt(' !'), ...attempt('', 'runner: chat recorded')]);
+  const spans = spansOfRun(receiver, run.id);
+  expectLinked(spans);
+  const lost = named(spans, 'run execute').find(({ failed }) => failed);
+  expect(lost?.attributes).toMatchObject({ 'codedock.run.attempt': 1, 'codedock.outcome': 'lost' });
+}, 120_000);
+
+test('a plugin that hangs has a span that says so, and the gate and its caller go on', async () => {
+  const run = await started(ONE_CALL, { agent: 'hung', metadata: { told: 'hang' } });
+  await system.waitForEnd(run.id);
+  const hung = (name: string, port: string) => gate('runner', name, port, [], 'hanging');
+  await eventually(
+    () => {
+      const spans = spansOfRun(receiver, run.id);
+      const [asked] = named(spans, 'plugin hanging tools/pre-execute');
+      expect(asked).toMatchObject({ failed: true, attributes: { 'codedock.outcome': 'timeout' } });
+    },
+    { timeoutMs: 30_000 },
+  );
+  const timedOut = hung('beforeToolCall', 'tools/pre-execute');
+  await expectTraces(receiver, run.id, [
+    ...request('hanging'),
+    'runner: run execute',
+    ...inside([
+      'runner: turn 1',
+      ...inside([
+        ...hung('transformContext', 'agent/request'),
+        'runner: chat fake',
+        `${timedOut[0]} !`,
+        ...timedOut.slice(1, 3),
+        `${timedOut[3]} !`,
+        `${timedOut[4]} !`,
+      ]),
+      'runner: turn 2',
+      ...inside([...hung('transformContext', 'agent/request'), 'runner: chat fake']),
+    ]),
+  ]);
+});
+
+test('a plugin that speaks NDJSON is told the trace, and its call-backs belong to it without a word of its own', async () => {
+  const run = await started('hello', { agent: 'simple' });
+  await system.waitForEnd(run.id);
+  await expectTraces(receiver, run.id, [
+    'gateway: POST /v1/sessions/:sessionId/runs',
+    '  gateway: run enqueue',
+    'runner: run execute',
+    ...inside([
+      'runner: gate beforeRunStart',
+      '  runner: grpc.codedock.gate.v1.GateService/Dispatch',
+      '    plugin-host: grpc.codedock.gate.v1.GateService/Dispatch',
+      '      plugin-host: plugin lines agent/pre-step',
+      ...inside(inside(inside(inside(REMEMBERED.slice(1).map((line) => line.slice(2)))))),
+      'runner: turn 1',
+      '  runner: chat fake',
+    ]),
+  ]);
+  const [asked] = named(spansOfRun(receiver, run.id), 'plugin lines agent/pre-step');
+  const told = await eventuallyDefined(async () => {
+    const { rows } = await system.db.query<{ text: string }>("SELECT text FROM memory WHERE name = 'trace'");
+    return rows[0]?.text;
+  });
+  expect(told).toBe(`00-${asked?.traceId}-${asked?.spanId}-01`);
+});
+
+/** Attempts in order: each linked to the request and to the attempt before. */
+function expectLinked(spans: readonly ReceivedSpan[]): void {
+  const idOf = ({ traceId, spanId }: ReceivedSpan) => ({ traceId, spanId });
+  const [enqueue] = named(spans, 'run enqueue');
+  const [first, second] = named(spans, 'run execute').sort(
+    (a, b) => Number(a.attributes['codedock.run.attempt']) - Number(b.attributes['codedock.run.attempt']),
+  );
+  if (enqueue === undefined || first === undefined || second === undefined) throw new Error('spans are missing');
+  expect(first.links).toEqual([idOf(enqueue)]);
+  expect(second.links).toEqual([idOf(enqueue), idOf(first)]);
+}
