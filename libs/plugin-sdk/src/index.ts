@@ -36,6 +36,7 @@ export type { Scratchpad } from './scratchpad.js';
 export { type LogFunction, type LogLevel, log } from './serve/log.js';
 export { serve } from './serve/serve.js';
 export type { StandardSchema } from './standard-schema.js';
-export { type TraceHeaders, traceHeaders } from './telemetry/trace-context.js';
+export type { TraceHeaders } from './telemetry/span-writer.js';
+export { traceHeaders } from './telemetry/trace-context.js';
 export { type ArgumentsOf, defineTool, type ToolSpec } from './tools/define-tool.js';
 export { sdkVersion } from './version.js';

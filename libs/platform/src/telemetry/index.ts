@@ -7,7 +7,7 @@ export {
   metrics,
   type NoAttributes,
 } from './metrics.js';
-export { carrierOf, type SpanIds, spanIdsOf } from './span-ids.js';
+export { carrierOf, type SpanIds, spanIdsOf, type TraceCarrier } from './span-ids.js';
 export { startTelemetry, type Telemetry, type TelemetryOptions } from './start-telemetry.js';
 export {
   ATTRIBUTES,
@@ -18,6 +18,5 @@ export {
   openSpan,
   recordFailure,
   type SpanOptions,
-  type TraceCarrier,
   withSpan,
 } from './tracing.js';

@@ -1,7 +1,12 @@
 import { createHash } from 'node:crypto';
 import { TraceFlags } from '@opentelemetry/api';
 import { tracing } from '@opentelemetry/sdk-node';
-import type { TraceCarrier } from './tracing.js';
+
+/** A trace context as text, for jobs and rows: W3C `traceparent` and `tracestate`. */
+export interface TraceCarrier {
+  readonly traceparent?: string;
+  readonly tracestate?: string;
+}
 
 /** Ids a span gets instead of random ones; the trace id only where the span begins a trace. */
 export interface SpanIds {

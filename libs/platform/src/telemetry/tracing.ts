@@ -11,7 +11,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { redactText } from '../logging/index.js';
-import { type SpanIds, withSpanIds } from './span-ids.js';
+import { type SpanIds, type TraceCarrier, withSpanIds } from './span-ids.js';
 
 /** Names of the span attributes of CodeDock. */
 export const ATTRIBUTES = {
@@ -28,12 +28,6 @@ export const ATTRIBUTES = {
   outcome: 'codedock.outcome',
   pluginGeneration: 'codedock.plugin.generation',
 } as const;
-
-/** A trace context as text, for jobs and rows: W3C `traceparent` and `tracestate`. */
-export interface TraceCarrier {
-  readonly traceparent?: string;
-  readonly tracestate?: string;
-}
 
 /** How a span begins. */
 export interface SpanOptions {

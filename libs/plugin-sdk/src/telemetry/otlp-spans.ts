@@ -4,7 +4,7 @@ import { W3CTraceContextPropagator } from '@opentelemetry/core';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BasicTracerProvider, BatchSpanProcessor } from '@opentelemetry/sdk-trace-base';
-import type { SpanWriter, TraceHeaders } from './trace-context.js';
+import type { SpanWriter, TraceHeaders } from './span-writer.js';
 
 /**
  * Sends spans over OTLP (HTTP, JSON) as the OTEL_* variables say, and makes OpenTelemetry's API work in this process, so

@@ -2,20 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Metadata } from '@grpc/grpc-js';
 import { readTelemetryEnvironment } from '../config/telemetry-environment.js';
 import { log } from '../serve/log.js';
-
-/** W3C trace context as headers. */
-export interface TraceHeaders {
-  readonly traceparent?: string;
-  readonly tracestate?: string;
-}
-
-/** Writes a span around the answer to one question, and says what stands for it in further calls. */
-export interface SpanWriter {
-  around<T>(name: string, parent: TraceHeaders, work: () => Promise<T>): Promise<T>;
-  headers(): TraceHeaders;
-  /** Sends what is left; never rejects. */
-  close(timeoutMs: number): Promise<void>;
-}
+import type { SpanWriter, TraceHeaders } from './span-writer.js';
 
 const NAMES = ['traceparent', 'tracestate'] as const;
 
