@@ -62,11 +62,7 @@ export const metrics = {
   queueAge: level<NoAttributes>('codedock.queue.age', 'Age of the oldest queued run.', 's'),
   leasesExpired: level<NoAttributes>('codedock.leases.expired', 'Running runs whose lease has expired.'),
   leaseLosses: count<NoAttributes>('codedock.leases.lost', 'Leases that a runner lost while executing.'),
-  queueWait: duration<NoAttributes>(
-    'codedock.queue.wait',
-    'Time from ringing for a run to a runner that begins with it.',
-    LONG_SECONDS,
-  ),
+  queueWait: duration<NoAttributes>('codedock.queue.wait', 'Time from queued to leased.', LONG_SECONDS),
   runDuration: duration<{ status: string }>(
     'codedock.run.duration',
     'Time a run was executed until its end; waiting does not count.',
