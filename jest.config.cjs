@@ -21,6 +21,7 @@ const shared = {
   moduleNameMapper: {
     '^(\\.{1,2}/.*)\\.js$': '$1',
     '^@codedock/plugin-sdk/testing$': '<rootDir>/libs/plugin-sdk/src/testing/index.ts',
+    '^@codedock/plugin-host$': '<rootDir>/apps/plugin-host/src/index.ts',
     '^@codedock/([^/]+)$': '<rootDir>/libs/$1/src/index.ts',
   },
   modulePathIgnorePatterns: ['/dist/', '<rootDir>/.nx/', '<rootDir>/.codedock/', '<rootDir>/tools/'],

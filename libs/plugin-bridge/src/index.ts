@@ -14,6 +14,8 @@ export {
   type PluginReadiness,
   type PortSummary,
 } from './client/connect.js';
+export { decisionOfAnswer, type JudgedAnswer } from './client/decision-of-answer.js';
+export type { DecisionContext } from './client/decisions.js';
 export type { EventNotice } from './client/notification-queue.js';
 export type { BridgeLogger, BridgeMetrics, BridgeTls, EpochStore, PluginHostsOptions } from './client/options.js';
 export type { PluginAdmin, ReplicaAnswer } from './client/plugin-admin.js';

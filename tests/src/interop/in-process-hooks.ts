@@ -1,7 +1,7 @@
 // The reference of the table: the same behaviour as hooks of this process, without any wire.
 import type { GateCall, JsonObject, JsonValue, Message } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
-import type { Directive } from './directive.js';
+import type { Directive } from '@codedock/plugin-host';
 
 /** Name under which the reference decides. */
 export const IN_PROCESS = 'in-process';

@@ -2,8 +2,8 @@ import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
 import { chmod, copyFile, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import type { HostMethod } from '@codedock/plugin-host';
 import { repositoryRoot, writePlugin } from '@codedock/testkit';
-import type { HostMethod } from './directive.js';
 
 /** What the build of the peers left for the suites; `absent` says why there is nothing. */
 export interface BuiltPeers {

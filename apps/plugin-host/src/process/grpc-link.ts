@@ -3,7 +3,7 @@ import { deadlineSlackMs, plugin } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import { Broker } from './broker.js';
 import type { Identity } from './certificate.js';
-import { parseHandshake } from './handshake.js';
+import { type Handshake, parseHandshake } from './handshake.js';
 import { PluginChannel } from './plugin-channel.js';
 import type { LinkCall, LinkDone, LinkResult, PluginLink } from './plugin-link.js';
 import { describeExit, type PluginProcess } from './plugin-process.js';
@@ -12,6 +12,7 @@ import { within } from './within.js';
 const exitGraceMs = 200;
 const healthTimeoutMs = 5_000;
 const noMetadata = new grpc.Metadata();
+const noBytes = Buffer.alloc(0);
 
 /** What a gRPC link is made of. */
 export interface GrpcLinkSpec {
@@ -33,6 +34,7 @@ export class GrpcLink implements PluginLink {
   readonly answersEvents = true;
   private channel: PluginChannel | undefined;
   private broker: Broker | undefined;
+  private announced: Handshake | undefined;
 
   constructor(private readonly spec: GrpcLinkSpec) {}
 
@@ -45,7 +47,8 @@ export class GrpcLink implements PluginLink {
         `it printed no handshake within ${startTimeoutMs} ms and was killed; it must print its handshake line on stdout`,
     );
     if (line === undefined) throw await describeMissingHandshake(process);
-    const channel = new PluginChannel(parseHandshake(line, identity !== undefined), identity);
+    this.announced = parseHandshake(line, identity !== undefined);
+    const channel = new PluginChannel(this.announced, identity);
     this.channel = channel;
     const ended = process.exited.then((exit): never => {
       throw new AppError('plugin_refused', `it ended (${describeExit(exit)}) while it was being connected`);
@@ -81,6 +84,31 @@ export class GrpcLink implements PluginLink {
       { deadline: Date.now() + timeoutMs + deadlineSlackMs },
       (error, reply) => done(error === null ? { kind: 'answered', reply } : classified(error, timeoutMs)),
     );
+  }
+
+  /** Where the plugin listens; undefined before it said so. */
+  get handshake(): Handshake | undefined {
+    return this.announced;
+  }
+
+  /** Whether what its code prints has a way to this host. */
+  get takesPrints(): boolean {
+    return this.requireChannel().takesPrints;
+  }
+
+  callUnknown(timeoutMs: number): Promise<string> {
+    const path = '/codedock.plugin.v1.Plugin/NotYetInvented';
+    const bytes = (value: Buffer) => value;
+    return new Promise((resolve) => {
+      const options = { deadline: Date.now() + timeoutMs };
+      this.requireChannel().plugin.makeUnaryRequest(path, bytes, bytes, noBytes, noMetadata, options, (error) => {
+        if (error?.code === grpc.status.UNIMPLEMENTED) resolve('');
+        else
+          resolve(
+            `it answered the unknown call ${path} with ${error === null ? 'OK' : `gRPC code ${error.code} (${error.details})`}; answer UNIMPLEMENTED (12)`,
+          );
+      });
+    });
   }
 
   async shutdown(timeoutMs: number): Promise<void> {

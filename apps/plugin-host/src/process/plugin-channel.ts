@@ -46,12 +46,16 @@ export class PluginChannel {
   }
 
   private readonly certificatePem: string | undefined;
+  /** False once the plugin has said that it has no service for what its code prints, as before go-plugin 1.1. */
+  takesPrints = true;
 
   /** Reads what the plugin's code prints, for the life of the connection; plugins without the service are fine. */
   readOutput(onBytes: (chunk: Uint8Array) => void): void {
     this.stdioStream = this.stdio.streamStdio({});
     this.stdioStream.on('data', (piece: wire.StdioData) => onBytes(piece.data));
-    this.stdioStream.on('error', () => undefined);
+    this.stdioStream.on('error', (error: grpc.ServiceError) => {
+      if (error.code === grpc.status.UNIMPLEMENTED) this.takesPrints = false;
+    });
   }
 
   /** Asks for the plugin's health. @throws AppError `plugin_refused` with the cause in words. */

@@ -32,6 +32,11 @@ export interface PluginLink {
   onEvent(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall;
   /** Executes a tool. */
   executeMethod(input: plugin.MethodInput, timeoutMs: number, done: LinkDone<plugin.MethodResult>): LinkCall;
+  /**
+   * Calls a method that does not exist, as a newer host may. Answers what is wrong about how the plugin took it; empty =
+   * it refused, as it should.
+   */
+  callUnknown(timeoutMs: number): Promise<string>;
   /** Asks the plugin to end; settles when it answered, dropped the connection or let the time pass. */
   shutdown(timeoutMs: number): Promise<unknown>;
   /** Drops the connection and everything it had. Safe to call at any time. */

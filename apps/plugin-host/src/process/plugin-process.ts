@@ -12,6 +12,8 @@ import { PluginLog } from './plugin-log.js';
 import { markVariable } from './process-table.js';
 
 const maxHandshakeBytes = 64 * 1024;
+/** Bytes kept of what a process prints where it must not. */
+const strayBytes = 200;
 const drainGraceMs = 50;
 
 /** How a process ended. */
@@ -30,6 +32,13 @@ export interface ProcessSpec {
   readonly limits: PluginLimits;
 }
 
+/** What a process wrote to its stdout although stdout belongs to the protocol. */
+export interface StrayOutput {
+  readonly bytes: number;
+  /** The first of it, as text. */
+  readonly beginning: string;
+}
+
 /** How a process ended, in words. */
 export function describeExit(exit: Exit): string {
   return exit.signal === null ? `exit code ${exit.code}` : `signal ${exit.signal}`;
@@ -46,6 +55,7 @@ export class PluginProcess {
   readonly gone: Promise<void>;
   /** Why the host has killed it, where that needs saying. */
   private killedBecause = '';
+  private stray = { bytes: 0, beginning: Buffer.alloc(0) };
   private readonly output: PluginLog;
   private readonly firstLine: Promise<string | undefined>;
 
@@ -61,7 +71,13 @@ export class PluginProcess {
     guardian.watch(pid);
     this.output = new PluginLog(log, limits.logBytesPerSecond);
     child.stderr?.on('data', (chunk: Buffer) => this.output.write(chunk));
-    this.firstLine = frames ? Promise.resolve(undefined) : readFirstLine(child);
+    this.firstLine = frames
+      ? Promise.resolve(undefined)
+      : readFirstLine(child, (bytes) => {
+          if (this.stray.bytes === 0)
+            log.warn('a plugin writes to stdout after the handshake, where nobody reads; log to stderr');
+          this.noteStray(bytes);
+        });
     const unwatch = guardian.limits.watch({ mark, limits, onExceeded: (reason) => this.kill(reason) });
     this.exited = new Promise<Exit>((resolve) => {
       child.once('exit', (code, signal) => {
@@ -120,6 +136,19 @@ export class PluginProcess {
     return { stdin, stdout };
   }
 
+  /** Takes note of output on stdout that is none of the protocol. */
+  noteStray(bytes: Uint8Array): void {
+    const { beginning } = this.stray;
+    const more =
+      beginning.length < strayBytes ? [beginning, bytes.subarray(0, strayBytes - beginning.length)] : [beginning];
+    this.stray = { bytes: this.stray.bytes + bytes.length, beginning: Buffer.concat(more) };
+  }
+
+  /** What it wrote to stdout so far beside the protocol. */
+  get strayOutput(): StrayOutput {
+    return { bytes: this.stray.bytes, beginning: this.stray.beginning.toString('utf8') };
+  }
+
   /** Takes output that did not come through stderr. */
   writeOutput(chunk: Uint8Array): void {
     this.output.writePrinted(chunk);
@@ -149,21 +178,23 @@ function limitedCommand({ command, limits }: ProcessSpec): readonly [string, ...
   return ['/bin/sh', '-c', 'ulimit -n "$0" 2>/dev/null; exec "$@"', String(limits.openFiles), ...command];
 }
 
-function readFirstLine(child: ChildProcess): Promise<string | undefined> {
+/** The first line; what follows it goes to `onRest` and is kept nowhere, for as long as the process writes. */
+function readFirstLine(child: ChildProcess, onRest: (bytes: Buffer) => void): Promise<string | undefined> {
   return new Promise((resolve) => {
     const { stdout } = child;
     if (stdout === null) return resolve(undefined);
     let text = Buffer.alloc(0);
-    const finish = (line: string | undefined) => {
+    const finish = (line: string | undefined, rest = Buffer.alloc(0)) => {
       stdout.off('data', onBytes);
       stdout.off('end', onEnd);
-      stdout.resume();
+      stdout.on('data', onRest);
+      if (rest.length > 0) onRest(rest);
       resolve(line);
     };
     const onBytes = (chunk: Buffer) => {
       text = Buffer.concat([text, chunk]);
       const end = text.indexOf(10);
-      if (end >= 0) finish(text.subarray(0, end).toString('utf8'));
+      if (end >= 0) finish(text.subarray(0, end).toString('utf8'), text.subarray(end + 1));
       else if (text.length > maxHandshakeBytes) finish(text.subarray(0, maxHandshakeBytes).toString('utf8'));
     };
     const onEnd = () => finish(text.length === 0 ? undefined : text.toString('utf8'));

@@ -50,6 +50,12 @@ export async function descendantsOf(roots: readonly number[]): Promise<number[]>
   return [...found];
 }
 
+/** Whether a process runs; a zombie does not. Where there is no /proc, none does. */
+export async function runs(pid: number): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  return /^[^ZX]/.test(status.slice(status.lastIndexOf(')') + 2));
+}
+
 /** MiB resident in memory; 0 for a process that is gone. */
 export async function residentMb(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '');

@@ -16,10 +16,10 @@ import type { Guardian } from '../process/guardian.js';
 import type { PluginControl } from '../process/ndjson/host-methods.js';
 import { NdjsonLink } from '../process/ndjson/ndjson-link.js';
 import type { LinkCall, LinkDone, LinkResult, PluginLink } from '../process/plugin-link.js';
-import { describeExit, type Exit, PluginProcess } from '../process/plugin-process.js';
+import { describeExit, type Exit, PluginProcess, type StrayOutput } from '../process/plugin-process.js';
 import { privateCopy } from '../process/private-copy.js';
 import { createSocketDirectory, removeSocketDirectory } from '../process/socket-directory.js';
-import { terminate } from '../process/terminator.js';
+import { type Termination, terminate } from '../process/terminator.js';
 import { checkedManifest } from './checked-manifest.js';
 
 const lostConnectionGraceMs = 100;
@@ -82,6 +82,8 @@ export class Generation {
   end = '';
   /** It ended with exit code 0 while nothing was asked. */
   endedQuietly = false;
+  /** How it took being told to end; undefined until it was, and where it had ended before. */
+  termination: Termination | undefined;
 
   private constructor(private readonly spec: GenerationSpec) {}
 
@@ -116,6 +118,16 @@ export class Generation {
 
   get number(): number {
     return this.spec.number;
+  }
+
+  /** The connection to it. */
+  get connection(): PluginLink {
+    return this.requireLink();
+  }
+
+  /** What it wrote to its stdout beside the protocol. */
+  get strayOutput(): StrayOutput {
+    return this.requireProcess().strayOutput;
   }
 
   /** Tools this process has registered so far. */
@@ -203,7 +215,8 @@ export class Generation {
   async stop(): Promise<void> {
     this.stopping = true;
     const { process, link } = this;
-    if (process !== undefined && link !== undefined) await terminate(process, (timeoutMs) => link.shutdown(timeoutMs));
+    if (process?.alive && link !== undefined)
+      this.termination = await terminate(process, (timeoutMs) => link.shutdown(timeoutMs));
     await this.discard();
   }
 

@@ -137,6 +137,11 @@ export class PluginSession {
     return this.current?.alive === true;
   }
 
+  /** The process that is asked now. */
+  get generation(): Generation | undefined {
+    return this.current;
+  }
+
   /** Bytes of the largest payload it takes. */
   get maxPayloadBytes(): number {
     return this.lastManifest?.maxPayloadBytes || maxPayloadBytes;

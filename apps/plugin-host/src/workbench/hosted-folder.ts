@@ -1,10 +1,13 @@
 import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import type { gate, Port, plugin } from '@codedock/proto';
+import type { PluginSettings } from '../discovery/manifest-file.js';
 import { scanFolder } from '../discovery/scanner.js';
 import { runGateChain } from '../dispatch/gate-chain.js';
+import type { HostApi } from '../host-calls/host-api-client.js';
 import type { Tool } from '../host-calls/tool-registry.js';
 import { Guardian } from '../process/guardian.js';
+import type { Generation } from '../session/generation.js';
 import type { AskResult, PluginSession, ToolResult } from '../session/plugin-session.js';
 import { PluginSet } from '../session/plugin-set.js';
 import { type HostApiEffects, memoryHostApi } from './memory-host-api.js';
@@ -18,17 +21,24 @@ export interface HostingOptions {
   readonly startTimeoutMs?: number;
   /** What the plugin gets for one question where its plugin.json says nothing; default 2,000. */
   readonly rpcTimeoutMs?: number;
+  /** Takes the call-backs in place of the API in memory, whose effects stay empty then. */
+  readonly hostApi?: HostApi;
 }
 
 /** A plugin that runs outside of a service, by the code that runs it in the service. */
 export interface HostedFolder {
   readonly name: string;
   readonly transport: 'grpc' | 'stdio';
+  readonly settings: PluginSettings;
+  /** Program and arguments, run in the folder. */
+  readonly command: readonly [string, ...string[]];
   /** What it asked of its host: an API in memory, which takes any call-back made while a question is open. */
   readonly hostApi: HostApiEffects;
   readonly manifest: plugin.Manifest;
   readonly tools: readonly Tool[];
   readonly pid: number;
+  /** The process that is asked now; undefined while there is none. */
+  readonly generation: Generation | undefined;
   /**
    * Asks a gate as the service does: match, time-outs, checks of the answer and failure policy included. `budgetMs` is
    * the gate's as its caller counts it; default that of plugin.json, else 2,000.
@@ -76,7 +86,7 @@ export async function hostFolder(folder: string, options: HostingOptions): Promi
     log: options.log,
     startTimeoutMs: options.startTimeoutMs ?? startTimeoutMs,
     hostEnvironment: options.environment,
-    api: hostApi,
+    api: options.hostApi ?? hostApi,
     limits,
     scan: async () => ({ plugins: [await scanFolder(folder)], skipped: [] }),
     onRecord: () => undefined,
@@ -97,6 +107,8 @@ export async function hostFolder(folder: string, options: HostingOptions): Promi
   return {
     name,
     transport: settings.transport,
+    settings,
+    command: found.command,
     hostApi,
     get manifest() {
       return manifestOf(session());
@@ -106,6 +118,9 @@ export async function hostFolder(folder: string, options: HostingOptions): Promi
     },
     get pid() {
       return session().pid;
+    },
+    get generation() {
+      return session().generation;
     },
     gate(port, envelope, { budgetMs, toolName, signal } = {}) {
       const { endpoints, missing, budgets } = set.table;

@@ -18,7 +18,7 @@ import type { WholeFailure } from './standing.js';
 /** What deciding needs beside the answer. */
 export interface DecisionContext {
   readonly site: GateSite;
-  readonly clock: Clock;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
 /** How an answer on a port becomes the decision of its gate. */

@@ -29,6 +29,8 @@ const maxHostCalls = 64;
 /** Unread bytes from which on a plugin gets no answers to its own calls, and no events, any more. */
 const maxUnreadBytes = 16 * 1024 * 1024;
 const exitGraceMs = 200;
+/** A method that no version of the protocol has. */
+const unknownMethod = 'plugin.notYetInvented';
 /** Bytes shown of a line that is no frame. */
 const shownBytes = 200;
 
@@ -167,6 +169,17 @@ export class NdjsonLink implements PluginLink {
     clearTimeout(timer);
     // A script that reads its stdin to the end ends with it.
     this.writer.close();
+  }
+
+  async callUnknown(timeoutMs: number): Promise<string> {
+    const answer = new Promise<Answer | undefined>((resolve) => {
+      if (!this.send(unknownMethod, '{}', { settle: resolve, broken: () => resolve(undefined) })) resolve(undefined);
+    });
+    const frame = await Promise.race([answer, delay(timeoutMs)]);
+    if (frame?.kind === 'error') return '';
+    return frame === undefined
+      ? `it did not answer the unknown method "${unknownMethod}" within ${timeoutMs} ms`
+      : `it answered the unknown method "${unknownMethod}" with a result; answer {"id", "error"}`;
   }
 
   async close(): Promise<void> {
@@ -323,6 +336,7 @@ export class NdjsonLink implements PluginLink {
         const shown = JSON.stringify(line.subarray(0, shownBytes).toString('utf8'));
         const reason = `a line on its stdout is no frame, ${frame.reason}: ${shown}`;
         this.refuseStart?.(`${reason}; stdout belongs to the protocol, log to stderr`);
+        this.spec.process.noteStray(line);
         this.spec.process.writeOutput(Buffer.from(`[WARN] ${reason}\n`));
       }
     }
