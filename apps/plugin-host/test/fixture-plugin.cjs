@@ -11,7 +11,7 @@ const { join } = require('node:path');
 const { env } = process;
 const AsyncFunction = (async () => {}).constructor;
 /** Runs a function's body, for what no other behaviour covers. */
-const run = (body) => new AsyncFunction('require', body)(require);
+const run = (body, question) => new AsyncFunction('require', 'question', body)(require, question);
 const config = JSON.parse(env.CODEDOCK_PLUGIN_CONFIG || '{}');
 const load = createRequire(`${config.root}/package.json`);
 const grpc = load('@grpc/grpc-js');
@@ -83,7 +83,7 @@ async function main() {
     if (answer.sleepMs) await new Promise((resolve) => setTimeout(resolve, answer.sleepMs));
     if (answer.exit !== undefined) process.exit(answer.exit);
     if (answer.throws) throw new Error(answer.throws);
-    if (answer.run) return { ...envelope, reason: String(await run(answer.run)) };
+    if (answer.run) return { ...envelope, reason: String(await run(answer.run, JSON.parse(envelope.payload))) };
     let payload = envelope.payload;
     if (answer.append) {
       const value = JSON.parse(payload);
@@ -149,6 +149,9 @@ async function main() {
     },
     executeMethod: async (call, callback) => {
       const behaviour = config.execute ?? {};
+      const { name } = call.request;
+      if (!(config.tools ?? []).some((tool) => tool.name === name))
+        return callback({ code: grpc.status.NOT_FOUND, details: `there is no tool ${name}` });
       noteCancel(call, behaviour);
       if (behaviour.hang) return;
       if (behaviour.exit !== undefined) process.exit(behaviour.exit);

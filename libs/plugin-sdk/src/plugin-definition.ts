@@ -28,8 +28,11 @@ export interface PluginDefinition {
   readonly policyVersion?: string;
   /** Narrows what the host asks to some of the ports and events that have a handler; default all of them. */
   readonly subscriptions?: readonly string[];
-  /** `background`: call backs outside a question. `admin`: plugin administration. */
-  readonly capabilities?: readonly ('background' | 'admin')[];
+  /**
+   * `background`: call backs outside a question. `admin`: plugin administration. `conformance-directives`: it does what the
+   * scratchpad tells it to, for tests of hosts.
+   */
+  readonly capabilities?: readonly ('background' | 'admin' | 'conformance-directives')[];
   /** What a failure of this plugin means at a port; may only tighten: `closed` fails the gate. */
   readonly portFailurePolicy?: Readonly<Partial<Record<Port, 'open' | 'closed'>>>;
   /** Bytes of the largest payload it takes; default 4 MiB minus framing. */

@@ -155,7 +155,12 @@ class Plugin:
         }
 
     def _handshake(self, params, cancelled):
-        return {"sdk_version": params["core_version"], "plugin_name": params["plugin_name"], "pid": os.getpid()}
+        return {
+            "sdk_version": params["core_version"],
+            "plugin_name": params["plugin_name"],
+            "pid": os.getpid(),
+            "capabilities": ["conformance-directives"],
+        }
 
     def _start(self, params, cancelled):
         for port in PORTS:

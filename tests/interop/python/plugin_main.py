@@ -72,7 +72,7 @@ class Plugin(plugin_pb2_grpc.PluginServicer):
             ),
             timeout=5,
         )
-        return plugin_pb2.Manifest(name=NAME, subscriptions=PORTS + EVENTS)
+        return plugin_pb2.Manifest(name=NAME, subscriptions=PORTS + EVENTS, capabilities=["conformance-directives"])
 
     def OnEvent(self, request, context):
         if request.type not in PORTS:

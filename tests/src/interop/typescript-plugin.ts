@@ -151,6 +151,7 @@ function rearranged(messages: readonly Message[], { drop = 0, add = [] }: Direct
 serve({
   name,
   version: '1.0.0',
+  capabilities: ['conformance-directives'],
   async onAgentInput(input) {
     const { type, reason = '', append, change = {} } = await told(input);
     if (type === 'input/handled') return input.handle(reason);

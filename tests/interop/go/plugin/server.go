@@ -41,7 +41,11 @@ func (s *server) Bootstrap(ctx context.Context, request *pluginv1.BootstrapReque
 	if err != nil {
 		return nil, err
 	}
-	return &pluginv1.Manifest{Name: name, Subscriptions: append(append([]string{}, ports...), events...)}, nil
+	return &pluginv1.Manifest{
+		Name:          name,
+		Subscriptions: append(append([]string{}, ports...), events...),
+		Capabilities:  []string{"conformance-directives"},
+	}, nil
 }
 
 // OnEvent answers a gate, or takes notice of an event.

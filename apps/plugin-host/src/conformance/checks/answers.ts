@@ -50,8 +50,14 @@ function checksOf<P extends Port>(port: P): Check[] {
     check('answers questions that are open at the same time, each with its own', async (specimen) => {
       const { maxInflight } = specimen.plugin.settings;
       for (let round = 0; round < rounds; round++) {
-        const texts = Array.from({ length: maxInflight }, (_, at) => `question ${round}.${at}`);
-        await Promise.all(texts.map((text) => requireAnswer(specimen, port, payloadOf(port, eventsOf[port](text)))));
+        const texts = Array.from({ length: maxInflight }, (_, at) => `question ${round}.${at}.`);
+        const replies = await Promise.all(
+          texts.map((text) => requireAnswer(specimen, port, payloadOf(port, eventsOf[port](text)))),
+        );
+        for (const [at, { payload }] of replies.entries()) {
+          const foreign = texts.find((text, of) => of !== at && payload.includes(text));
+          if (foreign !== undefined) throw new Error(`the answer to "${texts[at]}" holds "${foreign}"`);
+        }
       }
     }),
   ];
