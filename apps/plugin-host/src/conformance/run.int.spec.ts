@@ -59,6 +59,12 @@ describe('the conformance of a plugin', () => {
       {},
       /^answers arguments that are no object: error: no list/,
     ],
+    [
+      'dies of a list',
+      { run: "if (Array.isArray(question.call.arguments)) process.exit(3); return ''" },
+      {},
+      /^answers arguments that are no object: crashed: .*exit code 3/,
+    ],
   ])('tells that it %s, and nothing else', async (_, answer, more, failure) => {
     const { failures } = await failuresOf(answer, more);
     expect(failures).toEqual([expect.stringMatching(failure)]);
@@ -68,7 +74,6 @@ describe('the conformance of a plugin', () => {
     ['answers with another call', { payload: { call: { id: 'x', name: 'shell' } } }, {}, /invalid: call\.id differs/],
     ['answers with the decision of another gate', { type: 'input/blocked' }, {}, /invalid: type "input\/blocked"/],
     ['hangs', { hang: true }, { timeoutMs: 200 }, /timeout: no answer within 200 ms/],
-    ['dies', { exit: 3 }, {}, /crashed: .*exit code 3/],
   ])('tells that it %s', async (_, answer, limits, failure) => {
     const { failures } = await failuresOf(answer, {}, limits);
     expect(failures).toContainEqual(expect.stringMatching(/^answers a plain text: /));
