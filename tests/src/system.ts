@@ -101,7 +101,8 @@ export interface System {
   stream(pathAndQuery: string, options?: { key?: string; lastEventId?: string; url?: string }): Promise<EventStream>;
   startGateway(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
   startRunner(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
-  startPluginHost(): Promise<TestProcess>;
+  /** At the next of the addresses that gateways and runners know, whose host has to be gone by then. */
+  startPluginHost(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
   stop(): Promise<void>;
 }
 
@@ -204,8 +205,10 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     runners.push(runner);
     return runner;
   };
-  const startPluginHost = async () => {
-    const index = pluginHosts.length;
+  let startedPluginHosts = 0;
+  const startPluginHost = async (env: Readonly<Record<string, string>> = {}) => {
+    const index = startedPluginHosts;
+    startedPluginHosts += 1;
     const healthPort = await freePort();
     const host = await service(
       'plugin-host',
@@ -216,11 +219,12 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
         CODEDOCK_HOST_API_URL: `127.0.0.1:${hostApiPorts[0]}`,
         CODEDOCK_PLUGIN_HOST_HEALTH_LISTEN: `127.0.0.1:${healthPort}`,
         ...options.pluginHostEnv,
+        ...env,
       },
       `http://127.0.0.1:${healthPort}/${options.unready ? 'healthz' : 'readyz'}`,
       `plugin-host-${index}`,
     );
-    pluginHosts.push(host);
+    pluginHosts[index] = host;
     return host;
   };
 
@@ -256,7 +260,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     const key = await createKey();
     await Promise.all(Array.from({ length: options.gateways ?? 1 }, () => startGateway()));
     const starting = Array.from({ length: options.runners ?? 1 }, () => startRunner());
-    if (hostPorts.length > 0 && !options.pluginHostLater) await Promise.all(hostPorts.map(startPluginHost));
+    if (hostPorts.length > 0 && !options.pluginHostLater) await Promise.all(hostPorts.map(() => startPluginHost()));
     await Promise.all(starting);
 
     const url = urls[0] as string;

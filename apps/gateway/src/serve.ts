@@ -24,6 +24,7 @@ import { SessionFeeds } from './events/session-feeds.js';
 import { Drain } from './health/drain.js';
 import { startHostApi } from './host-api/create-host-api.js';
 import { PluginAuthority } from './host-api/plugin-authority.js';
+import { PluginEvents } from './host-api/plugin-events.js';
 import { createHttpApp } from './http/create-app.js';
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
@@ -31,6 +32,7 @@ import { ids } from './ids.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { type SecretCipher, secretCipher } from './plugin-values/secret-cipher.js';
 import { startRetention } from './retention/start-retention.js';
+import { startDeliveryWatch } from './telemetry/delivery-watch.js';
 import { observedInput } from './telemetry/observed-input.js';
 import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
@@ -122,6 +124,10 @@ export async function serveGateway({
     logger,
   });
   shutdown.register('retention', retention);
+  shutdown.register(
+    'delivery watch',
+    startDeliveryWatch({ deliveries: store.pluginDeliveries, leading: () => reconciler.leading, clock, logger }),
+  );
   logger.info({ url }, 'gateway listens');
   return { url };
 }
@@ -241,6 +247,11 @@ async function serveHostApi(
     values,
     completions: { store: ports.store, models, ids, now: clock.now },
     authority,
+    events: new PluginEvents(
+      ports.store.pluginDeliveries,
+      key === undefined ? undefined : capabilitySigner(key),
+      clock.now,
+    ),
     listen,
     tls,
     token: tls === undefined ? token : undefined,

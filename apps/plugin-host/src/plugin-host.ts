@@ -4,6 +4,7 @@ import { ATTRIBUTES, type Logger, withSpan } from '@codedock/platform';
 import { type gate, host, isPort, type Port, plugin } from '@codedock/proto';
 import { credentials, status } from '@grpc/grpc-js';
 import type { PluginHostConfig } from './config.js';
+import { DurableDelivery } from './delivery/durable-delivery.js';
 import { DesiredState } from './desired/desired-state.js';
 import { scanRoots } from './discovery/scanner.js';
 import { runGateChain } from './dispatch/gate-chain.js';
@@ -18,6 +19,8 @@ import { pluginStatus, snapshotOf } from './watch/snapshot.js';
 import { SnapshotFeed } from './watch/snapshot-feed.js';
 
 const noDisabled: ReadonlySet<string> = new Set();
+/** Milliseconds to give back, at the end, what a plugin has not taken. */
+const lastSettleMs = 1_000;
 
 /** Everything a running plugin-host is, without a transport: what its gRPC service offers is a method here. */
 export class PluginHost {
@@ -27,6 +30,7 @@ export class PluginHost {
   private readonly api: HostApiConnection;
   private readonly set: PluginSet;
   private readonly desired: DesiredState;
+  private readonly delivery: DurableDelivery;
   private draining = false;
   private inFlight = 0;
   private onIdle: (() => void) | undefined;
@@ -53,7 +57,16 @@ export class PluginHost {
       void this.set.applyDisabled(disabled);
     });
     this.feed = new SnapshotFeed(() => this.snapshot());
-    this.set.onChange(() => this.feed.changed());
+    this.delivery = new DurableDelivery({
+      api: this.api,
+      instanceId: this.instanceId,
+      log,
+      targets: () => (config.hostApiTarget === undefined ? [] : this.set.deliveryTargets()),
+    });
+    this.set.onChange(() => {
+      this.feed.changed();
+      this.delivery.refresh();
+    });
   }
 
   /** Finds the plugins, and starts them as soon as the gateway has said which are disabled. */
@@ -169,6 +182,7 @@ export class PluginHost {
     this.draining = true;
     this.feed.close();
     this.desired.close();
+    const delivered = this.delivery.close();
     if (this.inFlight > 0) {
       await new Promise<void>((resolve) => {
         const timer = setTimeout(resolve, timeoutMs);
@@ -178,7 +192,10 @@ export class PluginHost {
         };
       });
     }
+    await atMost(delivered, timeoutMs);
     await this.set.stopAll('the host ends');
+    // What an event that hung has come to can still be said.
+    await atMost(delivered, lastSettleMs);
     await this.guardian.close();
     this.api.close();
   }
@@ -240,6 +257,15 @@ export class PluginHost {
         ),
       );
   }
+}
+
+async function atMost(work: Promise<void>, milliseconds: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, milliseconds);
+  });
+  await Promise.race([work, over]);
+  clearTimeout(timer);
 }
 
 function hostApiOf({ tls, internalToken, hostApiTarget }: PluginHostConfig): HostApiConnection {

@@ -8,6 +8,10 @@ export interface FakeGateway {
   readonly memory: Map<string, string>;
   readonly calls: { method: string; plugin: string; capability: string; background: boolean; token: string }[];
   readonly records: host.PluginRecord[];
+  /** What is due, handed out in this order to whoever asks. */
+  readonly batches: host.EventBatch[];
+  readonly taken: host.TakeEventsRequest[];
+  readonly settled: host.SettleEventsRequest[];
   close(): void;
 }
 
@@ -16,6 +20,9 @@ export async function startFakeGateway(): Promise<FakeGateway> {
   const memory = new Map<string, string>();
   const calls: FakeGateway['calls'] = [];
   const records: host.PluginRecord[] = [];
+  const batches: host.EventBatch[] = [];
+  const taken: host.TakeEventsRequest[] = [];
+  const settled: host.SettleEventsRequest[] = [];
   const values = new Map<string, Buffer>();
   let activeTools: string[] = ['ping'];
   type Asked = { caller?: host.Caller | undefined; session?: host.SessionRequest | undefined };
@@ -94,6 +101,14 @@ export async function startFakeGateway(): Promise<FakeGateway> {
       records.push(call.request);
       callback(null, {});
     },
+    takeEvents: (call, callback) => {
+      taken.push(call.request);
+      callback(null, batches.shift() ?? host.EventBatch.create());
+    },
+    settleEvents: (call, callback) => {
+      settled.push(call.request);
+      callback(null, { held: true });
+    },
   };
   const server = new grpc.Server();
   server.addService(host.HostApiService, service);
@@ -102,5 +117,15 @@ export async function startFakeGateway(): Promise<FakeGateway> {
       error ? reject(error) : resolve(bound),
     );
   });
-  return { target: `127.0.0.1:${port}`, desired, memory, calls, records, close: () => server.forceShutdown() };
+  return {
+    target: `127.0.0.1:${port}`,
+    desired,
+    memory,
+    calls,
+    records,
+    batches,
+    taken,
+    settled,
+    close: () => server.forceShutdown(),
+  };
 }

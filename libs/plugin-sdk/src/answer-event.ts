@@ -26,7 +26,8 @@ export async function answerEvent(
     const received = new ReceivedContext(envelope, call);
     const { sessionId, runId, turnId, principal, signal, budgetMs, host } = received;
     const of = { sessionId, runId, turnId, principal, signal, budgetMs, host };
-    await notice({ ...of, event: envelope.type, payload, context: { get: (key) => context.get(key) } });
+    const { type: event, eventId, eventSeq: seq } = envelope;
+    await notice({ ...of, event, eventId, seq, payload, context: { get: (key) => context.get(key) } });
     return continued(envelope);
   }
   const ask = compiled.ports.get(envelope.type);
@@ -66,6 +67,8 @@ function continued({ type, chainId, sessionId, runId, turnId }: plugin.Envelope)
     principal: noBytes,
     capability: noBytes,
     skipResult: noBytes,
+    eventId: '',
+    eventSeq: 0,
   };
 }
 

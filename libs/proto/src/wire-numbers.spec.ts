@@ -32,9 +32,11 @@ describe('numbers that existing plugin binaries rely on', () => {
       principal: byte,
       capability: byte,
       skipResult: byte,
+      eventId: 'a',
+      eventSeq: 1,
     });
     expect(numbersOf(plugin.Envelope.encode(envelope).finish())).toEqual([
-      1, 2, 3, 4, 5, 6, 7, 8, 20, 21, 22, 23, 24, 25,
+      1, 2, 3, 4, 5, 6, 7, 8, 20, 21, 22, 23, 24, 25, 26, 27,
     ]);
   });
 

@@ -5,6 +5,7 @@ export const MIGRATIONS: readonly string[] = [
   '20261202000000_plugin_values',
   '20261203000000_retried_calls',
   '20261204000000_webhook_lock_order',
+  '20261205000000_durable_delivery',
   '20261206000000_context_checkpoints',
   '20261207000000_retention',
   '20261207000001_checkpoint_retention',

@@ -11,6 +11,7 @@ import { ledgerStore } from './ledger.js';
 import { memoryStore } from './memory.js';
 import { messageStore, noticeStore } from './messages.js';
 import { MIGRATIONS } from './migration-names.js';
+import { pluginDeliveryStore } from './plugin-deliveries.js';
 import { pluginValueStore } from './plugin-values.js';
 import { pluginStore } from './plugins.js';
 import { retentionStore } from './retention.js';
@@ -46,6 +47,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     agents: agentStore(database),
     plugins: pluginStore(database),
     pluginValues: pluginValueStore(database),
+    pluginDeliveries: pluginDeliveryStore(database),
     trace: traceReader(database),
     lead: (name) => lead(database.directUrl, name),
     ready: () => assertMigrated(database).catch(explain),

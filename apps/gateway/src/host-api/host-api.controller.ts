@@ -11,6 +11,7 @@ import { activeTools, setActiveTools } from './active-tools.js';
 import { type CompletionParts, complete } from './completions.js';
 import { InternalCallerGuard } from './internal-caller.guard.js';
 import { type Authority, type CallBack, PluginAuthority } from './plugin-authority.js';
+import { PluginEvents } from './plugin-events.js';
 import { memoryOwner, requireName, requireText } from './plugin-memory.js';
 import { rpcError } from './rpc-status.js';
 import { sessionWork } from './session-work.js';
@@ -45,6 +46,7 @@ export class HostApiController {
     @Inject(COMPLETIONS) private readonly completions: CompletionParts,
     private readonly values: PluginValues,
     private readonly authority: PluginAuthority,
+    private readonly events: PluginEvents,
   ) {}
 
   @GrpcMethod(SERVICE, 'GetDesired')
@@ -196,6 +198,16 @@ export class HostApiController {
       });
       return {};
     });
+  }
+
+  @GrpcMethod(SERVICE, 'TakeEvents')
+  takeEvents(request: host.TakeEventsRequest): Promise<host.EventBatch> {
+    return answered(() => this.events.take(request));
+  }
+
+  @GrpcMethod(SERVICE, 'SettleEvents')
+  settleEvents(request: host.SettleEventsRequest): Promise<host.EventsSettled> {
+    return answered(() => this.events.settle(request));
   }
 
   /** A call-back with its authority checked; whatever refuses it is in the audit. */

@@ -5,6 +5,7 @@ import type { CompletionParts } from './completions.js';
 import { COMPLETIONS, HostApiController } from './host-api.controller.js';
 import { INTERNAL_TOKEN, InternalCallerGuard } from './internal-caller.guard.js';
 import { PluginAuthority } from './plugin-authority.js';
+import { PluginEvents } from './plugin-events.js';
 
 /** What the host API works with. */
 export interface HostApiParts {
@@ -13,6 +14,7 @@ export interface HostApiParts {
   readonly authority: PluginAuthority;
   readonly values: PluginValues;
   readonly completions: CompletionParts;
+  readonly events: PluginEvents;
   /** Absent with mutual TLS. */
   readonly token: string | undefined;
 }
@@ -28,6 +30,7 @@ export function hostApiModule(parts: HostApiParts): DynamicModule {
     { provide: COMPLETIONS, useValue: parts.completions },
     { provide: PluginValues, useValue: parts.values },
     { provide: PluginAuthority, useValue: parts.authority },
+    { provide: PluginEvents, useValue: parts.events },
     { provide: INTERNAL_TOKEN, useValue: parts.token },
     InternalCallerGuard,
   ];

@@ -1,5 +1,6 @@
 import type { PluginHosts, PortSummary } from '@codedock/plugin-bridge';
 import type { gate } from '@codedock/proto';
+import type { DeliveryState } from '@codedock/store';
 import type { z } from 'zod';
 import type { plugin, pluginChain } from './plugin.schema.js';
 
@@ -14,7 +15,11 @@ const BY_URGENCY = ['failed', 'stopped', 'disabled', 'starting', 'draining', 're
 const JUDGED_IN_ORDER: ReadonlySet<string> = new Set(['agent/input', 'agent/pre-step', 'tools/pre-execute']);
 
 /** Plugins over all replicas, in chain order; disabled ones that no replica knows come last. */
-export function pluginsOf(replicas: readonly ReplicaPlugins[], disabled: readonly string[]): Plugin[] {
+export function pluginsOf(
+  replicas: readonly ReplicaPlugins[],
+  disabled: readonly string[],
+  deliveries: readonly DeliveryState[] = [],
+): Plugin[] {
   const byName = new Map<string, Plugin>();
   for (const answer of replicas) {
     if (!answer.ok) continue;
@@ -27,7 +32,21 @@ export function pluginsOf(replicas: readonly ReplicaPlugins[], disabled: readonl
     if (byName.has(name)) continue;
     byName.set(name, { name, state: 'disabled', required: false, disabled: true, ports: [], tools: [], replicas: [] });
   }
-  return [...byName.values()];
+  const states = new Map(deliveries.map((state) => [state.plugin, state]));
+  return [...byName.values()].map((known) => {
+    const state = states.get(known.name);
+    if (state === undefined) return known;
+    const { plugin: _, lagMs = 0, attempts, error, ...rest } = state;
+    return {
+      ...known,
+      delivery: {
+        ...rest,
+        lagMs,
+        ...(attempts === undefined ? {} : { attempts }),
+        ...(error === undefined ? {} : { error }),
+      },
+    };
+  });
 }
 
 function joined(known: Plugin | undefined, status: gate.PluginStatus, replica: string, disabled: boolean): Plugin {

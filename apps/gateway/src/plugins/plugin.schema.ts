@@ -22,6 +22,15 @@ export const plugin = z.object({
   reason: z.string().optional().describe('Why it is failed, stopped or refused.'),
   ports: z.array(z.string()).describe('What it subscribes to.'),
   tools: z.array(z.string()),
+  delivery: z
+    .object({
+      waitingSessions: z.int().describe('Sessions with events that it has not been given.'),
+      lagMs: z.int().describe('Age of the oldest of them; 0 when none waits.'),
+      attempts: z.int().optional().describe('Tries in a row that brought nothing further, the most of any session.'),
+      error: z.string().optional().describe('Why the event that waits longest was not delivered.'),
+    })
+    .optional()
+    .describe('Of a plugin with durable delivery.'),
   replicas: z.array(replicaState),
 });
 

@@ -32,11 +32,12 @@ export class PluginsController {
     answers: { 200: { description: 'All plugins.', schema: pluginList } },
   })
   async list() {
-    const [{ epoch, disabled }, replicas] = await Promise.all([
+    const [{ epoch, disabled }, replicas, deliveries] = await Promise.all([
       this.store.plugins.desired(),
       this.hosts.plugins.list(),
+      this.store.pluginDeliveries.states(),
     ]);
-    return { items: pluginsOf(replicas, disabled), epoch, unreachable: unreachable(replicas) };
+    return { items: pluginsOf(replicas, disabled, deliveries), epoch, unreachable: unreachable(replicas) };
   }
 
   @Endpoint('GET', 'explain', {

@@ -22,6 +22,8 @@ export function noticingBus(bus: LiveBus, hosts: Pick<PluginHosts, 'notify'>, pr
 function tell(hosts: Pick<PluginHosts, 'notify'>, principal: Principal, event: LedgerEvent): void {
   hosts.notify({
     type: event.type,
+    eventId: event.eventId,
+    seq: event.seq,
     payload: event.payload,
     principal,
     site: {

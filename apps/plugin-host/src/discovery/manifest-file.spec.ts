@@ -7,6 +7,7 @@ describe('plugin.json', () => {
     expect(parseSettings('{}')).toEqual({
       transport: 'grpc',
       autoMtls: true,
+      delivery: 'best-effort',
       required: true,
       mode: 'enforce',
       matchJson: '',
@@ -35,6 +36,7 @@ describe('plugin.json', () => {
       mode: 'enforce',
       match: { tenants: ['acme-*'], tools: ['shell'] },
       reinvoke: 'ifChanged',
+      delivery: 'durable',
       maxInflight: 1,
       maxToolCalls: 32,
       restart: { policy: 'never', backoffMs: 100, maxBackoffMs: 100 },
@@ -48,7 +50,7 @@ describe('plugin.json', () => {
 
   it.each([
     ['{"transport": "pipe"}', /"transport"/],
-    ['{"delivery": "durable"}', /"delivery" is not yet supported/],
+    ['{"delivery": "twice"}', /"delivery"/],
     ['{"sha256": "00"}', /"sha256": must be 64 lower-case hexadecimal digits/],
     ['{"mode": "shadwo"}', /"mode"/],
     ['{"match": {"tenant": ["a"]}}', /unknown field "tenant" in "match"/],

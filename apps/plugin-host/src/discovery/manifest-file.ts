@@ -4,9 +4,6 @@ import secureJson from 'secure-json-parse';
 import type { z } from 'zod';
 import { pluginJson } from './plugin-json-schema.js';
 
-/** Fields of the published format that this version refuses rather than ignores. */
-const notYetSupported: ReadonlySet<string> = new Set(['delivery']);
-
 /** What may not be exceeded; absent = no limit. Sizes in MiB and bytes. */
 export interface PluginLimits {
   readonly memoryMb?: number;
@@ -38,6 +35,8 @@ export interface PluginSettings {
   readonly timeoutMs?: number;
   readonly budgetMs: Readonly<Partial<Record<Port, number>>>;
   readonly reinvoke: 'never' | 'ifChanged';
+  /** How it is given ledger events: told of them while it is there, or each at least once. */
+  readonly delivery: 'best-effort' | 'durable';
   readonly maxInflight: number;
   readonly maxToolCalls: number;
   readonly restart: RestartSettings;
@@ -62,11 +61,6 @@ export function parseSettings(text: string): PluginSettings {
   }
   if (typeof content !== 'object' || content === null || Array.isArray(content)) {
     throw new AppError('plugin_refused', 'it must hold one JSON object');
-  }
-  for (const field of Object.keys(content)) {
-    if (notYetSupported.has(field)) {
-      throw new AppError('plugin_refused', `the field "${field}" is not yet supported; remove it`);
-    }
   }
   const parsed = pluginJson.safeParse(content);
   if (!parsed.success) {

@@ -74,6 +74,12 @@ export const pluginJson = z.strictObject({
     .enum(['never', 'ifChanged'])
     .default('never')
     .describe('ifChanged: on veto ports, asked once more with the final value when a later plugin changed it.'),
+  delivery: z
+    .enum(['best-effort', 'durable'])
+    .default('best-effort')
+    .describe(
+      'Of ledger events. best-effort: told while it is there, at most once. durable: each at least once and in order per session, also those of the time it was away.',
+    ),
   maxInflight: z.int().min(1).max(mostConcurrentCalls).default(8).describe('Questions answered at the same time.'),
   maxToolCalls: z.int().min(1).max(mostConcurrentCalls).default(4).describe('Tools executed at the same time.'),
   restart: z

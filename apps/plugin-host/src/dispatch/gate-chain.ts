@@ -265,6 +265,8 @@ class GateChain {
         principal: noBytes,
         capability: noBytes,
         skipResult: this.ending?.skipResult ?? noBytes,
+        eventId: '',
+        eventSeq: 0,
       },
       outcomes: this.outcomes,
       askReasons: asked ? this.asks : [],

@@ -31,6 +31,8 @@ export interface HostApi {
   setSecret(request: host.SecretChange): Promise<object>;
   listModels(request: host.SessionRequest): Promise<plugin.Models>;
   recordPluginEvent(request: host.PluginRecord): Promise<object>;
+  takeEvents(request: host.TakeEventsRequest): Promise<host.EventBatch>;
+  settleEvents(request: host.SettleEventsRequest): Promise<host.EventsSettled>;
 }
 
 /** How to reach the gateway's host API. */
@@ -65,6 +67,8 @@ export const absentHostApi: HostApiConnection = {
   setSecret: refuse,
   listModels: refuse,
   recordPluginEvent: async () => ({}),
+  takeEvents: refuse,
+  settleEvents: refuse,
   close: () => undefined,
 };
 
@@ -101,6 +105,8 @@ export function connectHostApi(address: HostApiAddress): HostApiConnection {
     setSecret: via(client.setSecret),
     listModels: via(client.listModels),
     recordPluginEvent: via(client.recordPluginEvent),
+    takeEvents: via(client.takeEvents),
+    settleEvents: via(client.settleEvents),
     close: () => client.close(),
   };
 }

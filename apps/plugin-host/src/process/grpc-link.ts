@@ -77,6 +77,10 @@ export class GrpcLink implements PluginLink {
     );
   }
 
+  deliver(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall {
+    return this.onEvent(envelope, timeoutMs, done);
+  }
+
   executeMethod(input: plugin.MethodInput, timeoutMs: number, done: LinkDone<plugin.MethodResult>): LinkCall {
     return this.requireChannel().plugin.executeMethod(
       input,

@@ -30,6 +30,8 @@ export interface PluginLink {
   connect(): Promise<plugin.Manifest>;
   /** Asks a gate or delivers an event. `timeoutMs` is what the caller will wait. */
   onEvent(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall;
+  /** Delivers an event and is answered when the plugin has handled it, whatever `answersEvents` says. */
+  deliver(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall;
   /** Executes a tool. */
   executeMethod(input: plugin.MethodInput, timeoutMs: number, done: LinkDone<plugin.MethodResult>): LinkCall;
   /**

@@ -177,6 +177,13 @@ export class Generation {
     return this.call(open, timeoutMs, (link, done) => link.onEvent(envelope, timeoutMs, done), signal);
   }
 
+  /** Delivers an event; answered when the plugin has handled it. */
+  deliver(envelope: plugin.Envelope, timeoutMs: number): Promise<CallResult<plugin.Envelope>> {
+    const { sessionId, runId, capability, principal } = envelope;
+    const open = { sessionId, runId, capability, principal, emitDepth: 0, endsAt: Date.now() + timeoutMs };
+    return this.call(open, timeoutMs, (link, done) => link.deliver(envelope, timeoutMs, done));
+  }
+
   /** Executes a tool; the signal cancels it in the plugin. */
   executeMethod(
     input: plugin.MethodInput,

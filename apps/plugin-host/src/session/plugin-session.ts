@@ -262,6 +262,14 @@ export class PluginSession {
       );
   }
 
+  /** Delivers an event that counts as delivered once the plugin has handled it. Answers why it has not; empty when it has. */
+  async deliver(envelope: plugin.Envelope, timeoutMs: number): Promise<string> {
+    const generation = this.current;
+    if (generation?.alive !== true) return `the plugin is not ready: ${this.reason || 'its process is ending'}`;
+    const result = await generation.deliver(envelope, timeoutMs);
+    return result.kind === 'answered' ? '' : `${envelope.type}: ${result.outcome}: ${result.reason}`;
+  }
+
   /** Executes a tool within `timeoutMs`, waiting for a slot included. */
   async executeTool(input: plugin.MethodInput, timeoutMs: number, signal: AbortSignal): Promise<ToolResult> {
     const generation = this.current;

@@ -2,6 +2,8 @@ import { AppError } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import { compileMatch, type Match, portSpec, strictest } from '@codedock/plugin-bridge';
 import { isPort, type Port } from '@codedock/proto';
+import { deliverableEvents } from '../delivery/deliverable-events.js';
+import type { DeliveryTarget } from '../delivery/durable-delivery.js';
 import type { Candidate, Refusal, ScanResult } from '../discovery/scanner.js';
 import type { GateEndpoint, MissingPlugin } from '../dispatch/gate-endpoint.js';
 import { matchSubjectOf } from '../dispatch/match-subject.js';
@@ -166,6 +168,23 @@ export class PluginSet {
     }
   };
 
+  /** Plugins that take events with durable delivery now. */
+  deliveryTargets(): readonly DeliveryTarget[] {
+    return this.sessions().flatMap(({ name, session }) => {
+      const { delivery, timeoutMs, matchJson } = session.settings;
+      if (delivery !== 'durable' || session.state !== 'ready' || this.disabled.has(name)) return [];
+      const events = deliverableEvents(session.manifest?.subscriptions ?? []);
+      if (events.length === 0) return [];
+      return {
+        name,
+        events,
+        matches: compileMatch(matchJson),
+        timeoutMs: timeoutMs ?? this.context.limits.rpcTimeoutMs,
+        deliver: (envelope, limitMs) => session.deliver(envelope, limitMs),
+      };
+    });
+  }
+
   /** What a plugin with the capability `admin` may do. */
   private readonly control: PluginControl = {
     list: () =>
@@ -243,7 +262,11 @@ export class PluginSet {
       // Out at once, not when its process has ended: the first snapshot of a new epoch must show the chain of that epoch.
       if (this.disabled.has(entry.name) || !takesPart(session)) continue;
       const matches = compileMatch(session.settings.matchJson);
-      for (const subscription of session.manifest?.subscriptions ?? []) {
+      const subscriptions = session.manifest?.subscriptions ?? [];
+      const durable = new Set(session.settings.delivery === 'durable' ? deliverableEvents(subscriptions) : []);
+      for (const subscription of subscriptions) {
+        // It is given these from the ledger.
+        if (durable.has(subscription)) continue;
         if (!isPort(subscription))
           events.set(subscription, [...(events.get(subscription) ?? []), { name, queue, matches }]);
         else {

@@ -49,6 +49,8 @@ export function listenedBus(bus: LiveBus, heard: (push: SessionPush) => void): L
 export function tell(hosts: Pick<PluginHosts, 'notify'>, run: NoticedRun, event: LedgerEvent): void {
   hosts.notify({
     type: event.type,
+    eventId: event.eventId,
+    seq: event.seq,
     payload: event.payload,
     principal: run.principal,
     scratchpad: run.scratchpad(),

@@ -57,6 +57,15 @@ export const metrics = {
     'codedock.plugin.notices.dropped',
     'Ledger events that no plugin-host was told of: too many waited, or none took them.',
   ),
+  pluginDeliveries: count<{ plugin: string; outcome: string }>(
+    'codedock.plugin.deliveries',
+    'Events given to plugins with durable delivery: delivered, or failed and to be tried again.',
+  ),
+  pluginDeliveryLag: level<{ plugin: string }>(
+    'codedock.plugin.delivery_lag',
+    'Age of the oldest event that a plugin with durable delivery has not been given.',
+    's',
+  ),
   runsQueued: level<NoAttributes>('codedock.runs.queued', 'Runs that wait for a runner.'),
   runsPending: level<NoAttributes>('codedock.runs.pending', 'Runs that wait for their session or tenant.'),
   queueAge: level<NoAttributes>('codedock.queue.age', 'Age of the oldest queued run.', 's'),

@@ -175,6 +175,8 @@ export class GateAsker {
       principal: this.principalBytes(call.principal),
       capability: this.capabilityBytes(call, portTable[asking.port].gate, asking.budgetMs),
       skipResult: NO_BYTES,
+      eventId: '',
+      eventSeq: 0,
     };
   }
 

@@ -12,6 +12,9 @@ import { callOnce } from './unary.js';
 /** A ledger event for the plugins that subscribe to it. */
 export interface EventNotice {
   readonly type: LedgerEventType;
+  /** Id and number of the stored event; absent where it is told before they are given. */
+  readonly eventId?: string;
+  readonly seq?: number;
   /** The event's payload. */
   readonly payload: object;
   readonly site: GateSite;
@@ -117,6 +120,8 @@ export class NotificationQueue {
       principal: this.asker.principalBytes(notice.principal),
       capability: this.asker.capabilityBytes(notice, notice.type, CALL_BACK_MS),
       skipResult: NO_BYTES,
+      eventId: notice.eventId ?? '',
+      eventSeq: notice.seq ?? 0,
     };
   }
 }

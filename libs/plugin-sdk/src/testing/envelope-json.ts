@@ -16,6 +16,8 @@ export interface EnvelopeJson {
   readonly attempt?: number;
   readonly principal?: JsonObject;
   readonly skip_result?: JsonValue;
+  readonly event_id?: string;
+  readonly event_seq?: number;
 }
 
 const noBytes = Buffer.alloc(0);
@@ -36,6 +38,8 @@ export function toEnvelope(json: EnvelopeJson): plugin.Envelope {
     attempt: json.attempt ?? 0,
     principal: encode(json.principal),
     skipResult: encode(json.skip_result),
+    eventId: json.event_id ?? '',
+    eventSeq: json.event_seq ?? 0,
   });
 }
 

@@ -17,7 +17,15 @@ import {
 import { FrameWriter, type WrittenLine } from './frame-writer.js';
 import { errorTextOf, HostMethods, type HostMethodsContext } from './host-methods.js';
 import { LineReader } from './line-reader.js';
-import { answeredEnvelope, eventParams, failureOf, stageParams, toolParams, toolResult } from './question-frame.js';
+import {
+  answeredEnvelope,
+  deliverParams,
+  eventParams,
+  failureOf,
+  stageParams,
+  toolParams,
+  toolResult,
+} from './question-frame.js';
 import { Registrations } from './registrations.js';
 import { Spool } from './spool.js';
 import { coreVersion, versionProblem } from './version-rule.js';
@@ -142,6 +150,16 @@ export class NdjsonLink implements PluginLink {
     }
     done({ kind: 'answered', reply: envelope });
     return { cancel: () => undefined };
+  }
+
+  deliver(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall {
+    return this.ask(
+      'event.deliver',
+      timeoutMs,
+      (spool) => deliverParams(envelope, spool),
+      async () => envelope,
+      done,
+    );
   }
 
   executeMethod(input: plugin.MethodInput, timeoutMs: number, done: LinkDone<plugin.MethodResult>): LinkCall {

@@ -14,9 +14,27 @@ export async function stageParams(envelope: plugin.Envelope, spool: Spool): Prom
   return `{"stage":${JSON.stringify(envelope.type)},"envelope":${await envelopeText(envelope, spool)},"spool":${JSON.stringify(spool.path)}}`;
 }
 
-/** Params of `event.deliver`, JSON text. Nobody answers an event, so that no file can accompany it. */
+/** Params of `event.deliver`, JSON text. An event that nobody answers can have no file that accompanies it, so none has. */
 export function eventParams(envelope: plugin.Envelope): string {
-  return `{"envelope":${envelopeJson(envelope, valueText(envelope.payload), valueText(envelope.context), valueText(envelope.principal))}}`;
+  const text = envelopeJson(
+    envelope,
+    valueText(envelope.payload),
+    valueText(envelope.context),
+    valueText(envelope.principal),
+  );
+  return `{"envelope":${withEvent(text, envelope)}}`;
+}
+
+/** Params of an `event.deliver` that is answered, JSON text. */
+export async function deliverParams(envelope: plugin.Envelope, spool: Spool): Promise<string> {
+  const text = withEvent(await envelopeText(envelope, spool), envelope);
+  return `{"envelope":${text},"spool":${JSON.stringify(spool.path)}}`;
+}
+
+function withEvent(envelopeText: string, { eventId, eventSeq }: plugin.Envelope): string {
+  if (eventId === '') return envelopeText;
+  const event = JSON.stringify({ event_id: eventId, event_seq: eventSeq });
+  return `${envelopeText.slice(0, -1)},${event.slice(1)}`;
 }
 
 /** Params of `tool.invoke`, JSON text. */

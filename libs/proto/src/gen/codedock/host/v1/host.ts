@@ -24,6 +24,7 @@ import {
   ActiveTools,
   CompleteRequest,
   CompleteResult,
+  Envelope,
   MemoryEntry,
   MemoryKey,
   MemoryValue,
@@ -135,6 +136,42 @@ export interface SecretChange {
   session?: SessionRequest | undefined;
   key: string;
   value: string;
+}
+
+export interface TakeEventsRequest {
+  caller?: Caller | undefined;
+  instanceId: string;
+  /** Ledger event names the plugin subscribes to. */
+  events: string[];
+  /** Milliseconds after which another host may take what was not settled. */
+  holdMs: number;
+}
+
+export interface EventBatch {
+  /** Empty: nothing is due. */
+  lease: string;
+  sessionId: string;
+  /** In order. None when what was due is not kept any more. */
+  events: Envelope[];
+  /** Delivered when all events are. */
+  throughSeq: number;
+  /** Takes of this session in a row that brought nothing further, this one included. */
+  attempt: number;
+}
+
+export interface SettleEventsRequest {
+  caller?: Caller | undefined;
+  sessionId: string;
+  lease: string;
+  /** Everything up to it is delivered; 0 = nothing. */
+  deliveredSeq: number;
+  /** Why the rest is not; empty when nothing is left. At most 1 KiB. */
+  error: string;
+}
+
+export interface EventsSettled {
+  /** False: the lease had run out and the events are another host's. */
+  held: boolean;
 }
 
 function createBaseCaller(): Caller {
@@ -1264,6 +1301,362 @@ export const SecretChange: MessageFns<SecretChange> = {
   },
 };
 
+function createBaseTakeEventsRequest(): TakeEventsRequest {
+  return { caller: undefined, instanceId: "", events: [], holdMs: 0 };
+}
+
+export const TakeEventsRequest: MessageFns<TakeEventsRequest> = {
+  encode(message: TakeEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.caller !== undefined) {
+      Caller.encode(message.caller, writer.uint32(10).fork()).join();
+    }
+    if (message.instanceId !== "") {
+      writer.uint32(18).string(message.instanceId);
+    }
+    for (const v of message.events) {
+      writer.uint32(26).string(v!);
+    }
+    if (message.holdMs !== 0) {
+      writer.uint32(32).uint32(message.holdMs);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): TakeEventsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseTakeEventsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.caller = Caller.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.instanceId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.events.push(reader.string());
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.holdMs = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<TakeEventsRequest>): TakeEventsRequest {
+    return TakeEventsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<TakeEventsRequest>): TakeEventsRequest {
+    const message = createBaseTakeEventsRequest();
+    message.caller = (object.caller !== undefined && object.caller !== null)
+      ? Caller.fromPartial(object.caller)
+      : undefined;
+    message.instanceId = object.instanceId ?? "";
+    message.events = object.events?.map((e) => e) || [];
+    message.holdMs = object.holdMs ?? 0;
+    return message;
+  },
+};
+
+function createBaseEventBatch(): EventBatch {
+  return { lease: "", sessionId: "", events: [], throughSeq: 0, attempt: 0 };
+}
+
+export const EventBatch: MessageFns<EventBatch> = {
+  encode(message: EventBatch, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.lease !== "") {
+      writer.uint32(10).string(message.lease);
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    for (const v of message.events) {
+      Envelope.encode(v!, writer.uint32(26).fork()).join();
+    }
+    if (message.throughSeq !== 0) {
+      writer.uint32(32).uint64(message.throughSeq);
+    }
+    if (message.attempt !== 0) {
+      writer.uint32(40).uint32(message.attempt);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EventBatch {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEventBatch();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.lease = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.events.push(Envelope.decode(reader, reader.uint32()));
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.throughSeq = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 40) {
+              break;
+            }
+
+            message.attempt = reader.uint32();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<EventBatch>): EventBatch {
+    return EventBatch.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<EventBatch>): EventBatch {
+    const message = createBaseEventBatch();
+    message.lease = object.lease ?? "";
+    message.sessionId = object.sessionId ?? "";
+    message.events = object.events?.map((e) => Envelope.fromPartial(e)) || [];
+    message.throughSeq = object.throughSeq ?? 0;
+    message.attempt = object.attempt ?? 0;
+    return message;
+  },
+};
+
+function createBaseSettleEventsRequest(): SettleEventsRequest {
+  return { caller: undefined, sessionId: "", lease: "", deliveredSeq: 0, error: "" };
+}
+
+export const SettleEventsRequest: MessageFns<SettleEventsRequest> = {
+  encode(message: SettleEventsRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.caller !== undefined) {
+      Caller.encode(message.caller, writer.uint32(10).fork()).join();
+    }
+    if (message.sessionId !== "") {
+      writer.uint32(18).string(message.sessionId);
+    }
+    if (message.lease !== "") {
+      writer.uint32(26).string(message.lease);
+    }
+    if (message.deliveredSeq !== 0) {
+      writer.uint32(32).uint64(message.deliveredSeq);
+    }
+    if (message.error !== "") {
+      writer.uint32(42).string(message.error);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): SettleEventsRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseSettleEventsRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.caller = Caller.decode(reader, reader.uint32());
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.sessionId = reader.string();
+            continue;
+          }
+          case 3: {
+            if (tag !== 26) {
+              break;
+            }
+
+            message.lease = reader.string();
+            continue;
+          }
+          case 4: {
+            if (tag !== 32) {
+              break;
+            }
+
+            message.deliveredSeq = longToNumber(reader.uint64());
+            continue;
+          }
+          case 5: {
+            if (tag !== 42) {
+              break;
+            }
+
+            message.error = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<SettleEventsRequest>): SettleEventsRequest {
+    return SettleEventsRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<SettleEventsRequest>): SettleEventsRequest {
+    const message = createBaseSettleEventsRequest();
+    message.caller = (object.caller !== undefined && object.caller !== null)
+      ? Caller.fromPartial(object.caller)
+      : undefined;
+    message.sessionId = object.sessionId ?? "";
+    message.lease = object.lease ?? "";
+    message.deliveredSeq = object.deliveredSeq ?? 0;
+    message.error = object.error ?? "";
+    return message;
+  },
+};
+
+function createBaseEventsSettled(): EventsSettled {
+  return { held: false };
+}
+
+export const EventsSettled: MessageFns<EventsSettled> = {
+  encode(message: EventsSettled, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.held !== false) {
+      writer.uint32(8).bool(message.held);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): EventsSettled {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseEventsSettled();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 8) {
+              break;
+            }
+
+            message.held = reader.bool();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<EventsSettled>): EventsSettled {
+    return EventsSettled.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<EventsSettled>): EventsSettled {
+    const message = createBaseEventsSettled();
+    message.held = object.held ?? false;
+    return message;
+  },
+};
+
 /**
  * Answered after the effect is committed, with the real outcome. PERMISSION_DENIED: no capability, expired,
  * or not for this session or plugin. NOT_FOUND: no such memory, setting or secret. Every refusal is an audit row.
@@ -1408,6 +1801,26 @@ export const HostApiService = {
     responseSerialize: (value: Empty): Buffer => encoded(Empty, value),
     responseDeserialize: (value: Buffer): Empty => Empty.decode(value),
   },
+  /** Events for a plugin with durable delivery: what is due of one session, leased to this host. Asked for again and again. */
+  takeEvents: {
+    path: "/codedock.host.v1.HostApi/TakeEvents" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: TakeEventsRequest): Buffer => encoded(TakeEventsRequest, value),
+    requestDeserialize: (value: Buffer): TakeEventsRequest => TakeEventsRequest.decode(value),
+    responseSerialize: (value: EventBatch): Buffer => encoded(EventBatch, value),
+    responseDeserialize: (value: Buffer): EventBatch => EventBatch.decode(value),
+  },
+  /** What became of a batch. */
+  settleEvents: {
+    path: "/codedock.host.v1.HostApi/SettleEvents" as const,
+    requestStream: false as const,
+    responseStream: false as const,
+    requestSerialize: (value: SettleEventsRequest): Buffer => encoded(SettleEventsRequest, value),
+    requestDeserialize: (value: Buffer): SettleEventsRequest => SettleEventsRequest.decode(value),
+    responseSerialize: (value: EventsSettled): Buffer => encoded(EventsSettled, value),
+    responseDeserialize: (value: Buffer): EventsSettled => EventsSettled.decode(value),
+  },
 } as const;
 
 export interface HostApiServer extends UntypedServiceImplementation {
@@ -1429,6 +1842,10 @@ export interface HostApiServer extends UntypedServiceImplementation {
   listModels: handleUnaryCall<SessionRequest, Models>;
   /** An audit row about a plugin: refused call-back, crash, disabled by breaker. */
   recordPluginEvent: handleUnaryCall<PluginRecord, Empty>;
+  /** Events for a plugin with durable delivery: what is due of one session, leased to this host. Asked for again and again. */
+  takeEvents: handleUnaryCall<TakeEventsRequest, EventBatch>;
+  /** What became of a batch. */
+  settleEvents: handleUnaryCall<SettleEventsRequest, EventsSettled>;
 }
 
 export interface HostApiClient extends Client {
@@ -1653,6 +2070,38 @@ export interface HostApiClient extends Client {
     metadata: Metadata,
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: Empty) => void,
+  ): ClientUnaryCall;
+  /** Events for a plugin with durable delivery: what is due of one session, leased to this host. Asked for again and again. */
+  takeEvents(
+    request: TakeEventsRequest,
+    callback: (error: ServiceError | null, response: EventBatch) => void,
+  ): ClientUnaryCall;
+  takeEvents(
+    request: TakeEventsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EventBatch) => void,
+  ): ClientUnaryCall;
+  takeEvents(
+    request: TakeEventsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EventBatch) => void,
+  ): ClientUnaryCall;
+  /** What became of a batch. */
+  settleEvents(
+    request: SettleEventsRequest,
+    callback: (error: ServiceError | null, response: EventsSettled) => void,
+  ): ClientUnaryCall;
+  settleEvents(
+    request: SettleEventsRequest,
+    metadata: Metadata,
+    callback: (error: ServiceError | null, response: EventsSettled) => void,
+  ): ClientUnaryCall;
+  settleEvents(
+    request: SettleEventsRequest,
+    metadata: Metadata,
+    options: Partial<CallOptions>,
+    callback: (error: ServiceError | null, response: EventsSettled) => void,
   ): ClientUnaryCall;
 }
 

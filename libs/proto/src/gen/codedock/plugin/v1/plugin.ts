@@ -82,6 +82,10 @@ export interface Envelope {
   capability: Buffer;
   /** JSON, with type tools/skipped: the result to store instead of executing. */
   skipResult: Buffer;
+  /** Of a ledger event: its id, the same however often it is delivered. Empty for everything else. */
+  eventId: string;
+  /** Of a ledger event: its number in the session. 0 for everything else. */
+  eventSeq: number;
 }
 
 export interface Method {
@@ -529,6 +533,8 @@ function createBaseEnvelope(): Envelope {
     principal: Buffer.alloc(0),
     capability: Buffer.alloc(0),
     skipResult: Buffer.alloc(0),
+    eventId: "",
+    eventSeq: 0,
   };
 }
 
@@ -575,6 +581,12 @@ export const Envelope: MessageFns<Envelope> = {
     }
     if (message.skipResult.length !== 0) {
       writer.uint32(202).bytes(message.skipResult);
+    }
+    if (message.eventId !== "") {
+      writer.uint32(210).string(message.eventId);
+    }
+    if (message.eventSeq !== 0) {
+      writer.uint32(216).uint64(message.eventSeq);
     }
     return writer;
   },
@@ -704,6 +716,22 @@ export const Envelope: MessageFns<Envelope> = {
             message.skipResult = bytesOf(reader);
             continue;
           }
+          case 26: {
+            if (tag !== 210) {
+              break;
+            }
+
+            message.eventId = reader.string();
+            continue;
+          }
+          case 27: {
+            if (tag !== 216) {
+              break;
+            }
+
+            message.eventSeq = longToNumber(reader.uint64());
+            continue;
+          }
         }
         if ((tag & 7) === 4 || tag === 0) {
           break;
@@ -735,6 +763,8 @@ export const Envelope: MessageFns<Envelope> = {
     message.principal = object.principal ?? Buffer.alloc(0);
     message.capability = object.capability ?? Buffer.alloc(0);
     message.skipResult = object.skipResult ?? Buffer.alloc(0);
+    message.eventId = object.eventId ?? "";
+    message.eventSeq = object.eventSeq ?? 0;
     return message;
   },
 };
@@ -2894,6 +2924,17 @@ export type DeepPartial<T> = T extends Builtin ? T
   : T extends ReadonlyArray<infer U> ? ReadonlyArray<DeepPartial<U>>
   : T extends {} ? { [K in keyof T]?: DeepPartial<T[K]> }
   : Partial<T>;
+
+function longToNumber(int64: { toString(): string }): number {
+  const num = globalThis.Number(int64.toString());
+  if (num > globalThis.Number.MAX_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is larger than Number.MAX_SAFE_INTEGER");
+  }
+  if (num < globalThis.Number.MIN_SAFE_INTEGER) {
+    throw new globalThis.Error("Value is smaller than Number.MIN_SAFE_INTEGER");
+  }
+  return num;
+}
 
 export interface MessageFns<T> {
   encode(message: T, writer?: BinaryWriter): BinaryWriter;
