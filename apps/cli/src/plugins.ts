@@ -11,6 +11,7 @@ interface Plugin {
   ports?: string[];
   disabled?: boolean;
   reason?: string;
+  delivery?: { waitingSessions: number; lagMs: number; error?: string };
 }
 interface Explanation {
   ports: {
@@ -44,7 +45,7 @@ export function pluginsCommand(): Command {
             plugin.version,
             plugin.generation,
             plugin.ports?.join(' '),
-            plugin.reason,
+            [plugin.reason, behind(plugin)].filter((text) => text).join('; '),
           ]),
         ),
       );
@@ -127,4 +128,12 @@ export function pluginsCommand(): Command {
   }
   addPluginValues(plugins);
   return plugins;
+}
+
+/** How far durable delivery is behind; empty when it is not. */
+function behind({ delivery }: Plugin): string {
+  if (delivery === undefined || delivery.lagMs === 0) return '';
+  const { waitingSessions, lagMs, error } = delivery;
+  const since = `events of ${waitingSessions} sessions wait, the oldest for ${Math.ceil(lagMs / 1_000)} s`;
+  return error === undefined ? since : `${since}: ${error}`;
 }

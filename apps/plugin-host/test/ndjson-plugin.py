@@ -126,13 +126,17 @@ def start(number, _):
     send({"id": number, "result": {}})
 
 
-def event_deliver(params):
+def event_deliver(number, params):
     envelope = params["envelope"]
     log("[INFO] event " + envelope["type"])
     if "onEvent" in config:
         call = config["onEvent"]
         request = {"session_id": envelope["session_id"], "run_id": envelope["run_id"], **call.get("params", {})}
         log("[INFO] event call " + json.dumps(ask(call["method"], request)))
+    if number:
+        if envelope["event_seq"] == config.get("refusesSeq"):
+            return send({"id": number, "error": "not this one"})
+        send({"id": number, "result": {}})
 
 
 def handle(frame):
@@ -164,7 +168,7 @@ def handle(frame):
         if params["call_id"] in cancelled:
             cancelled[params["call_id"]].set()
     elif method == "event.deliver":
-        threading.Thread(target=event_deliver, args=(params,), daemon=True).start()
+        threading.Thread(target=event_deliver, args=(number, params), daemon=True).start()
     elif method == "stage.invoke":
         threading.Thread(target=stage_invoke, args=(number, params), daemon=True).start()
     elif method == "tool.invoke":

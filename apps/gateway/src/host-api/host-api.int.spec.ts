@@ -1,7 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { capabilitySigner } from '@codedock/plugin-bridge';
 import { host } from '@codedock/proto';
-import { createTestDatabase, expectNoLeftovers, freePort, openEventStream, type TestDatabase } from '@codedock/testkit';
+import {
+  createTestDatabase,
+  eventually,
+  expectNoLeftovers,
+  freePort,
+  openEventStream,
+  type TestDatabase,
+} from '@codedock/testkit';
 import { credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { Client } from 'pg';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
@@ -281,5 +288,34 @@ describe('the host API', () => {
     const unknown = { ...about(background()), sessionId: '00000000-0000-7000-8000-000000000000' };
     await expect(call(client.getSystemPrompt, unknown)).rejects.toMatchObject({ code: status.PERMISSION_DENIED });
     expect((await call(client.getSystemPrompt, about(background()))).text).toEqual(expect.any(String));
+  });
+
+  it('hands out the events of a plugin with durable delivery, with authority to call back for them', async () => {
+    const who = host.Caller.fromPartial({ plugin: 'ledger' });
+    const take = (more: Partial<host.TakeEventsRequest> = {}) =>
+      call(client.takeEvents, { caller: who, instanceId: 'x', events: ['message.notice'], holdMs: 10_000, ...more });
+    expect(await take()).toMatchObject({ lease: '', events: [] });
+    await notice(caller(), 'to be told');
+    const batch = await eventually(
+      async () => {
+        const taken = await take();
+        expect(taken.lease).not.toBe('');
+        return taken;
+      },
+      { what: 'the event to be visible' },
+    );
+    const [event] = batch.events;
+    expect(event).toMatchObject({ type: 'message.notice', sessionId, eventSeq: batch.throughSeq });
+    expect(JSON.parse(String(event?.payload))).toMatchObject({ plugin: 'notes' });
+    expect(JSON.parse(String(event?.principal))).toMatchObject({ tenant: tenant.id });
+    await notice({ ...who, capability: event?.capability ?? Buffer.alloc(0) } as host.Caller, 'called back');
+    const settled = { caller: who, sessionId, lease: batch.lease, deliveredSeq: batch.throughSeq, error: '' };
+    expect(await call(client.settleEvents, settled)).toEqual({ held: true });
+    expect(await call(client.settleEvents, settled)).toEqual({ held: false });
+    for (const wrong of [{ events: ['assistant.delta'] }, { events: ['agent/input'] }, { events: [] }, { holdMs: 1 }])
+      await expect(take(wrong)).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
+    await expect(take({ caller: host.Caller.fromPartial({ plugin: '../x' }) })).rejects.toMatchObject({
+      code: status.INVALID_ARGUMENT,
+    });
   });
 });

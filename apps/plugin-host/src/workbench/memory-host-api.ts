@@ -1,4 +1,4 @@
-import type { host } from '@codedock/proto';
+import { host } from '@codedock/proto';
 import { status } from '@grpc/grpc-js';
 import { failure } from '../grpc/status.js';
 import type { HostApi } from '../host-calls/host-api-client.js';
@@ -60,6 +60,8 @@ export function memoryHostApi(): HostApi & HostApiEffects {
       return {};
     },
     listModels: async () => ({ models: ['fake'] }),
+    takeEvents: async () => host.EventBatch.create(),
+    settleEvents: async () => ({ held: false }),
     recordPluginEvent: async (record) => {
       records.push(record);
       return {};

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { plugin } from '@codedock/proto';
+import { host, plugin } from '@codedock/proto';
 import pino from 'pino';
 import { createPluginRoot, type PluginRoot } from '../../../test/plugin-folder.js';
 import { startTestHost, type TestHost, until } from '../../../test/test-host.js';
@@ -406,6 +406,25 @@ for text in sys.stdin:
     expect(running.host.snapshot().events.map(({ event }) => event)).toEqual(['run.started', 'run.completed']);
     notify('run.completed');
     await logged('event run.completed');
+  });
+
+  it('answer events with durable delivery, and are told of none twice', async () => {
+    root.addNdjson('one', { events: ['run.started'], refusesSeq: 5 }, { delivery: 'durable' });
+    await start();
+    const event = (eventSeq: number) =>
+      plugin.Envelope.fromPartial({ type: 'run.started', sessionId: 's9', eventId: `e${eventSeq}`, eventSeq });
+    const batch = (...seqs: number[]) =>
+      host.EventBatch.fromPartial({ lease: 'l', sessionId: 's9', throughSeq: 9, events: seqs.map(event) });
+    running.gateway.batches.push(batch(3, 4), batch(4, 5, 6));
+    await running.ready();
+    await until(() => running.gateway.settled.length === 2);
+    expect(running.gateway.settled).toMatchObject([
+      { sessionId: 's9', lease: 'l', deliveredSeq: 9, error: '', caller: { plugin: 'one' } },
+      { deliveredSeq: 4, error: expect.stringContaining('not this one') },
+    ]);
+    expect(running.gateway.taken[0]).toMatchObject({ events: ['run.started'], caller: { plugin: 'one' } });
+    // Callers do not hand over what it is given from the ledger.
+    expect(running.host.snapshot().events).toEqual([]);
   });
 
   it('with the capability background call back for sessions outside of calls', async () => {
