@@ -1,10 +1,12 @@
 import { Command } from 'commander';
 import { approvalsCommand } from './approvals.js';
+import { auditCommand } from './audit.js';
 import { config } from './config.js';
 import { keysCommand } from './keys/command.js';
 import { pluginsCommand } from './plugins.js';
 import { retentionCommand } from './retention.js';
 import { runsCommand } from './runs.js';
+import { secretsCommand } from './secrets.js';
 import { sessionsCommand } from './sessions.js';
 import { toolCallsCommand } from './tool-calls.js';
 
@@ -27,6 +29,8 @@ export function program(): Command {
   command.addCommand(toolCallsCommand());
   command.addCommand(pluginsCommand());
   command.addCommand(retentionCommand());
+  command.addCommand(secretsCommand());
+  command.addCommand(auditCommand());
   // Subcommands do not inherit it: without this a wrong option would end the process inside Commander.
   for (const group of command.commands) {
     group.exitOverride();

@@ -4,7 +4,9 @@ import { type DynamicModule, Module } from '@nestjs/common';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { AgentsController } from './agents/agents.controller.js';
 import { ApprovalsController } from './approvals/approvals.controller.js';
+import { AdminAuditController } from './audit/admin-audit.controller.js';
 import { AuditController } from './audit/audit.controller.js';
+import { Operators } from './auth/operators.js';
 import { EventStreams } from './events/event-streams.js';
 import { EventsController } from './events/events.controller.js';
 import { Drain } from './health/drain.js';
@@ -12,13 +14,18 @@ import { HealthController } from './health/health.controller.js';
 import { METRICS_HANDLER, MetricsController } from './health/metrics.controller.js';
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
+import { KeysController } from './keys/keys.controller.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { PluginsController } from './plugins/plugins.controller.js';
 import { RETENTION_DEFAULTS, RetentionController } from './retention/retention.controller.js';
 import { RunsController } from './runs/runs.controller.js';
+import type { SecretCipher } from './secrets/secret-cipher.js';
+import { SecretTexts } from './secrets/secret-texts.js';
+import { SECRET_CIPHER, SecretsController } from './secrets/secrets.controller.js';
 import { SessionsController } from './sessions/sessions.controller.js';
+import { StreamTokensController } from './stream-tokens/stream-tokens.controller.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE } from './tokens.js';
 import { ToolCallsController } from './tool-calls/tool-calls.controller.js';
 import { ToolsController } from './tools/tools.controller.js';
@@ -29,6 +36,9 @@ export interface AppParts {
   readonly ports: RunPorts;
   readonly pluginHosts: PluginHosts;
   readonly values: PluginValues;
+  readonly operators: Operators;
+  readonly cipher: SecretCipher | undefined;
+  readonly texts: SecretTexts;
   readonly streams: EventStreams;
   readonly idempotent: IdempotentRequests;
   readonly agents: AgentProfiles;
@@ -57,6 +67,10 @@ export function appModule(parts: AppParts): DynamicModule {
       ToolsController,
       PluginsController,
       PluginValuesController,
+      SecretsController,
+      KeysController,
+      StreamTokensController,
+      AdminAuditController,
       AuditController,
       RetentionController,
       HealthController,
@@ -67,6 +81,9 @@ export function appModule(parts: AppParts): DynamicModule {
       { provide: STORE, useValue: parts.ports.store },
       { provide: RUN_PORTS, useValue: parts.ports },
       { provide: PLUGIN_HOSTS, useValue: parts.pluginHosts },
+      { provide: Operators, useValue: parts.operators },
+      { provide: SECRET_CIPHER, useValue: parts.cipher },
+      { provide: SecretTexts, useValue: parts.texts },
       { provide: PluginValues, useValue: parts.values },
       { provide: RETENTION_DEFAULTS, useValue: parts.retentionDefaults },
       { provide: EventStreams, useValue: parts.streams },

@@ -18,6 +18,7 @@ import { openStore, type RetentionDays, type Store } from '@codedock/store';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { readProfiles } from './agents/read-profiles.js';
 import { Authenticator } from './auth/authenticator.js';
+import { Operators } from './auth/operators.js';
 import { clock } from './clock.js';
 import { EventStreams } from './events/event-streams.js';
 import { SessionFeeds } from './events/session-feeds.js';
@@ -30,9 +31,10 @@ import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
-import { type SecretCipher, secretCipher } from './plugin-values/secret-cipher.js';
 import { startRetention } from './retention/start-retention.js';
 import { startDeliveryWatch } from './telemetry/delivery-watch.js';
+import { type SecretCipher, secretCipher } from './secrets/secret-cipher.js';
+import { SecretTexts } from './secrets/secret-texts.js';
 import { observedInput } from './telemetry/observed-input.js';
 import { startQueueGauges } from './telemetry/queue-gauges.js';
 import type { PluginHosts } from './tokens.js';
@@ -88,7 +90,9 @@ export async function serveGateway({
   shutdown.register('plugin-hosts', () => pluginHosts.close());
   const opened = await runPorts(config, store, pluginHosts, logger, shutdown);
   const ports = around === undefined ? opened : { ...opened, ...around(opened) };
-  const values = new PluginValues(store.pluginValues, await cipherOf(config, store, logger));
+  const cipher = await cipherOf(config, store, logger);
+  const texts = new SecretTexts(cipher);
+  const values = new PluginValues(store.pluginValues, cipher);
   await serveHostApi(
     config,
     tls,
@@ -104,12 +108,19 @@ export async function serveGateway({
     onError: (error) => logger.warn({ err: error }, 'live events are late: the bus or the database could not be asked'),
   });
   shutdown.register('session feeds', () => feeds.close());
-  const url = await serveHttp(config, { ports, pluginHosts, feeds, store, values }, logger, telemetry, shutdown);
+  const url = await serveHttp(
+    config,
+    { ports, pluginHosts, feeds, store, values, cipher, texts },
+    logger,
+    telemetry,
+    shutdown,
+  );
   if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs));
   const reconciler = startReconciler(ports, { reminderShare: config.approvalReminderPercent / 100 });
   shutdown.register('reconciler', () => reconciler.stop());
   const webhooks = startWebhookSender({
     webhooks: store.webhooks,
+    texts,
     leading: () => reconciler.leading,
     clock,
     logger,
@@ -193,16 +204,22 @@ async function runPorts(
   };
 }
 
-/** The cipher of plugins' secrets; secrets that another key has encrypted are told of at once, not when they are needed. */
+/** The cipher of secrets at rest; those that no known key opens are told of at once, not when they are needed. */
 async function cipherOf(config: AppConfig<'gateway'>, store: Store, logger: Logger): Promise<SecretCipher | undefined> {
-  if (config.secretsKey === undefined) return undefined;
-  const cipher = secretCipher(config.secretsKey.reveal());
-  const others = await store.pluginValues.secretsOfOtherKeys(cipher.keyId);
-  if (others > 0) {
-    logger.error(
-      { secrets: others, keyId: cipher.keyId },
-      'secrets of plugins were stored under another key than CODEDOCK_SECRETS_KEY is now and cannot be read; set the former key again, or store them anew',
-    );
+  const accepted = config.secretsKeysAccepted?.map((each) => each.reveal()) ?? [];
+  const cipher = config.secretsKey === undefined ? undefined : secretCipher(config.secretsKey.reveal(), accepted);
+  for (const { kind, keyId, count } of await store.secrets.counts()) {
+    if (keyId !== '' && cipher?.keyIds.includes(keyId) !== true) {
+      logger.error(
+        { secrets: count, kind, keyId },
+        'secrets were stored under a key that is not known now and cannot be read; give it in CODEDOCK_SECRETS_KEY or CODEDOCK_SECRETS_KEYS_ACCEPTED, or store them anew',
+      );
+    } else if (keyId === '') {
+      logger.warn(
+        { secrets: count, kind },
+        'secrets are stored without encryption; set CODEDOCK_SECRETS_KEY and run "codedock secrets reencrypt"',
+      );
+    }
   }
   return cipher;
 }
@@ -238,7 +255,8 @@ async function serveHostApi(
     return;
   }
   const key = config.capabilityKey?.reveal();
-  const verify = key === undefined ? undefined : capabilityVerifier(key);
+  const accepted = config.capabilityKeysAccepted?.map((each) => each.reveal()) ?? [];
+  const verify = key === undefined ? undefined : capabilityVerifier(key, ...accepted);
   const authority = new PluginAuthority(verify, ports.store, logger, clock.now);
   const listen = addressOf(config.hostApiListen);
   const app = await startHostApi({
@@ -271,7 +289,17 @@ async function serveHttp(
     feeds,
     store,
     values,
-  }: { ports: RunPorts; pluginHosts: PluginHosts; feeds: SessionFeeds; store: Store; values: PluginValues },
+    cipher,
+    texts,
+  }: {
+    ports: RunPorts;
+    pluginHosts: PluginHosts;
+    feeds: SessionFeeds;
+    store: Store;
+    values: PluginValues;
+    cipher: SecretCipher | undefined;
+    texts: SecretTexts;
+  },
   logger: Logger,
   telemetry: Pick<Telemetry, 'metricsHandler'>,
   shutdown: Shutdown,
@@ -284,25 +312,29 @@ async function serveHttp(
     cacheMs: KEY_CACHE_MS,
     now: clock.now,
   });
+  const operators = new Operators(config.operatorTenants);
   const app = await createHttpApp({
     parts: {
+      operators,
       ports,
       pluginHosts,
       values,
+      cipher,
+      texts,
       streams,
       drain,
       retentionDefaults: retentionDefaults(config),
       webhookRules: { allowPrivate: config.webhookAllowPrivate },
       routes: new RouteTable(),
       agents: new AgentProfiles(store.agents, clock.now),
-      idempotent: new IdempotentRequests(store.idempotency, {
-        budgetMs,
-        graceMs: CLAIM_GRACE_MS,
-        waitMs: () => budgetMs() + DUPLICATE_WAIT_MS,
-      }),
+      idempotent: new IdempotentRequests(
+        store.idempotency,
+        { budgetMs, graceMs: CLAIM_GRACE_MS, waitMs: () => budgetMs() + DUPLICATE_WAIT_MS },
+        texts,
+      ),
       metricsHandler: telemetry.metricsHandler,
     },
-    authenticator,
+    authority: { authenticator, streamTokens: store.streamTokens, operators },
     corsOrigins: config.corsOrigins ?? [],
     logger,
   });
@@ -332,7 +364,7 @@ function inputBudget(pluginHosts: PluginHosts, usualMs: number): number {
 async function callerOf(store: Store, hash: string) {
   const key = await store.keys.authenticate(hash);
   if (key === undefined) return undefined;
-  return { tenantId: key.tenantId, keyId: key.id, keyName: key.name, scopes: key.scopes };
+  return { tenantId: key.tenantId, tenantName: key.tenantName, keyId: key.id, keyName: key.name, scopes: key.scopes };
 }
 
 function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {

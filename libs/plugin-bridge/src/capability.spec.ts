@@ -21,6 +21,14 @@ describe('a capability', () => {
     expect(capabilityVerifier('x'.repeat(32))(signed, 0)).toEqual({ kind: 'refused', reason: 'wrong signature' });
   });
 
+  it('is accepted under any of several keys, and only those', () => {
+    const [former, newest] = ['f'.repeat(32), 'n'.repeat(32)];
+    const either = capabilityVerifier(newest, former);
+    for (const signer of [former, newest]) expect(either(capabilitySigner(signer)(capability), 0).kind).toBe('valid');
+    expect(either(signed, 0)).toEqual({ kind: 'refused', reason: 'wrong signature' });
+    expect(() => capabilityVerifier(newest, 'short')).toThrow(/CODEDOCK_CAPABILITY_KEY/);
+  });
+
   it('is refused when missing or malformed', () => {
     expect(verify(Buffer.alloc(0), 0)).toEqual({ kind: 'refused', reason: 'missing' });
     for (const text of ['x', 'a.b.c', '.', 'a.', 'x'.repeat(9_000)]) {

@@ -42,19 +42,21 @@ export function capabilitySigner(key: string): CapabilitySigner {
 }
 
 /**
- * Checks signature and expiry at `now` (milliseconds since the epoch). Never throws for what a peer sent.
+ * Checks signature and expiry at `now` (milliseconds since the epoch). Never throws for what a peer sent. Accepted are the
+ * signatures of any of the keys, so that a key can be changed while calls are open.
  * @throws AppError `config_invalid` for a key under 32 bytes.
  */
-export function capabilityVerifier(key: string): (bytes: Uint8Array, now: number) => VerifiedCapability {
-  const secret = checkedKey(key);
+export function capabilityVerifier(
+  ...keys: readonly [string, ...string[]]
+): (bytes: Uint8Array, now: number) => VerifiedCapability {
+  const secrets = keys.map(checkedKey);
   return (bytes, now) => {
     if (bytes.length === 0) return { kind: 'refused', reason: 'missing' };
     if (bytes.length > LONGEST_CAPABILITY) return { kind: 'refused', reason: 'malformed' };
     const [body = '', signature = '', ...rest] = Buffer.from(bytes).toString('latin1').split('.');
     if (body === '' || signature === '' || rest.length > 0) return { kind: 'refused', reason: 'malformed' };
-    const expected = mac(secret, body);
     const given = Buffer.from(signature, 'base64url');
-    if (given.length !== expected.length || !timingSafeEqual(given, expected)) {
+    if (!secrets.some((secret) => sameBytes(mac(secret, body), given))) {
       return { kind: 'refused', reason: 'wrong signature' };
     }
     const capability = readCapability(body);
@@ -79,6 +81,10 @@ function checkedKey(key: string): Buffer {
     'config_invalid',
     `CODEDOCK_CAPABILITY_KEY has ${secret.length} bytes; set at least ${MIN_CAPABILITY_KEY_BYTES} random ones, the same in gateway and runner.`,
   );
+}
+
+function sameBytes(expected: Buffer, given: Buffer): boolean {
+  return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
 function mac(secret: Buffer, body: string): Buffer {

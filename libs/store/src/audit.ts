@@ -1,5 +1,5 @@
 import { isId } from '@codedock/domain';
-import type { AuditStore, StoredRecord } from './contract.js';
+import type { AdminAct, AuditStore, StoredRecord } from './contract.js';
 import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
 
@@ -28,6 +28,18 @@ export function auditStore(database: Database): AuditStore {
     },
     byRun: ({ tenantId, runId, after, limit }) => page('run_id', runId, tenantId, after ?? '0', limit),
     bySession: ({ tenantId, sessionId, after, limit }) => page('session_id', sessionId, tenantId, after ?? '0', limit),
+    async acts({ tenantId, limit, before, action, target }) {
+      if (before !== undefined && !/^\d{1,18}$/.test(before)) return [];
+      const rows = await database.rows<{ act: AdminAct }>(
+        `SELECT jsonb_build_object('id', a.id::text, 'occurredAt', codedock_time(a.occurred_at), 'actor', a.actor,
+           'action', a.action, 'target', a.target, 'detail', a.detail) AS act
+         FROM admin_audit a
+         WHERE a.tenant_id = $1 AND ($3::bigint IS NULL OR a.id < $3) AND ($4::text IS NULL OR a.action = $4)
+           AND ($5::text IS NULL OR a.target = $5) ORDER BY a.id DESC LIMIT $2`,
+        [tenantId, limit, before ?? null, action ?? null, target ?? null],
+      );
+      return rows.map((row) => row.act);
+    },
     async admin({ tenantId, actor, action, target, detail }) {
       await database.plain((prisma) =>
         prisma.adminAudit.create({ data: { tenantId: tenantId ?? INSTALLATION, actor, action, target, detail } }),

@@ -35,6 +35,7 @@ import type {
   WebhookEvent,
 } from '@codedock/domain';
 import type { RetentionStore, SessionDeletionStore } from './retention-contract.js';
+import type { SecretStore } from './secret-contract.js';
 import type { StreamTokenStore } from './stream-token-contract.js';
 
 // ─── Runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -751,11 +752,28 @@ export interface StoredRecord extends HookRecord {
   readonly occurredAt: string;
 }
 
+export interface AdminAct {
+  readonly id: string;
+  readonly occurredAt: string;
+  readonly actor: string;
+  readonly action: string;
+  readonly target: string;
+  readonly detail: JsonObject;
+}
+
 export interface AuditStore {
   /** For gates without a run, and for refused input. */
   insert(records: readonly SitedRecord[]): Promise<void>;
   byRun(input: { tenantId: string; runId: string; after?: string; limit: number }): Promise<StoredRecord[]>;
   bySession(input: { tenantId: string; sessionId: string; after?: string; limit: number }): Promise<StoredRecord[]>;
+  /** Newest first; `before` is the id of the last one of the former page. */
+  acts(input: {
+    tenantId: string;
+    limit: number;
+    before?: string;
+    action?: string;
+    target?: string;
+  }): Promise<AdminAct[]>;
   /** An admin act, or an event of a plugin's life. */
   admin(act: { tenantId?: string; actor: string; action: string; target: string; detail: JsonObject }): Promise<void>;
 }
@@ -874,25 +892,43 @@ export interface ApiKey {
   readonly scopes: readonly Scope[];
   readonly createdAt: string;
   readonly expiresAt?: string;
+  readonly rotatedAt?: string;
+  /** Until then the secret from before the last rotation is good too; only while it is. */
+  readonly formerUntil?: string;
   readonly revokedAt?: string;
 }
 
 export interface KeyStore {
-  /** `hash` is the hex digest of the key; the key itself is never stored. Throws conflict when the tenant has a live key of that name. */
-  create(input: {
-    id: string;
+  /** `hash` is the hex digest of the key; the key itself is never stored. Audited. Throws conflict when the tenant has a live key of that name. */
+  create(
+    input: {
+      id: string;
+      tenantId: string;
+      name: string;
+      hash: string;
+      scopes: readonly Scope[];
+      expiresAt?: string;
+      createdBy?: string;
+    },
+    idempotency?: IdempotencyCompletion,
+  ): Promise<ApiKey>;
+  /**
+   * Gives the key another secret; the former one is good for `graceMs` more, and no other. Audited. Throws not_found,
+   * conflict (revoked).
+   */
+  rotate(input: {
     tenantId: string;
-    name: string;
+    keyId: string;
     hash: string;
-    scopes: readonly Scope[];
+    graceMs: number;
     expiresAt?: string;
-    createdBy?: string;
+    actor: string;
   }): Promise<ApiKey>;
   list(tenantId: string): Promise<ApiKey[]>;
   /** Idempotent. Throws not_found. */
   revoke(tenantId: string, keyId: string, actor: string): Promise<ApiKey>;
   /** The live key of a hash; undefined when unknown, expired or revoked. */
-  authenticate(hash: string): Promise<ApiKey | undefined>;
+  authenticate(hash: string): Promise<(ApiKey & { readonly tenantName: string }) | undefined>;
 }
 
 export interface AgentStore {
@@ -970,8 +1006,6 @@ export interface PluginValueStore {
   setSecret(change: PluginValueChange & { readonly sealed: Omit<SealedSecret, 'owner'> }): Promise<void>;
   removeSecret(change: PluginValueChange): Promise<boolean>;
   secrets(of: Omit<PluginKey, 'key'>): Promise<readonly PluginValueView[]>;
-  /** How many secrets were encrypted with another key than this one. */
-  secretsOfOtherKeys(keyId: string): Promise<number>;
   /** The tenant that global values are stored for. */
   readonly globalOwner: string;
 }
@@ -1019,6 +1053,7 @@ export interface Store {
   readonly plugins: PluginStore;
   readonly pluginValues: PluginValueStore;
   readonly pluginDeliveries: PluginDeliveryStore;
+  readonly secrets: SecretStore;
   /** Gate waterfall of a run. Throws not_found. */
   trace(tenantId: string, runId: string): Promise<RunTrace>;
   /** Tries to become leader for a name; undefined when another process is. */

@@ -8,30 +8,71 @@ import { existing, missing } from './identity.js';
 /** API keys: hashes only, bound to a tenant. */
 export function keyStore(database: Database): KeyStore {
   return {
-    async create(input) {
+    async create(input, idempotency) {
+      const { id, tenantId, name, scopes } = input;
       try {
-        const row = await database.prisma.apiKey.create({
-          data: {
-            id: input.id,
-            tenantId: input.tenantId,
-            name: input.name,
-            hash: input.hash,
-            scopes: [...input.scopes],
-            createdBy: input.createdBy ?? null,
-            expiresAt: input.expiresAt === undefined ? null : new Date(input.expiresAt),
-          },
+        return await database.prisma.$transaction(async (transaction) => {
+          const created = viewOf(
+            await transaction.apiKey.create({
+              data: {
+                id,
+                tenantId,
+                name,
+                hash: input.hash,
+                scopes: [...scopes],
+                createdBy: input.createdBy ?? null,
+                expiresAt: input.expiresAt === undefined ? null : new Date(input.expiresAt),
+              },
+            }),
+          );
+          const detail = { keyId: id, scopes: [...scopes], expiresAt: input.expiresAt ?? null };
+          await transaction.adminAudit.create({
+            data: { tenantId, actor: input.createdBy ?? 'codedock keys', action: 'key.created', target: name, detail },
+          });
+          if (idempotency !== undefined) {
+            const { tenantId: _, ...shown } = created;
+            const body = JSON.stringify({ ...idempotency.body, ...shown });
+            await transaction.$executeRaw`SELECT codedock_complete_claim(${tenantId}::uuid, ${JSON.stringify(idempotency)}::jsonb, ${body}::jsonb)`;
+          }
+          return created;
         });
-        return viewOf(row);
       } catch (error) {
         if (!isDuplicate(error)) throw databaseError(error);
-        throw new AppError(
-          'conflict',
-          `The tenant has a live key named ${input.name}; revoke it or choose another name.`,
-          {
-            cause: error,
-          },
-        );
+        throw new AppError('conflict', `The tenant has a live key named ${name}; revoke it or choose another name.`, {
+          cause: error,
+        });
       }
+    },
+
+    async rotate({ tenantId, keyId, hash, graceMs, expiresAt, actor }) {
+      existing('key', keyId);
+      return database.plain((prisma) =>
+        prisma.$transaction(async (transaction) => {
+          const now = Date.now();
+          const former = await transaction.apiKey.findFirst({ where: { id: keyId, tenantId } });
+          if (former === null) throw missing('key', keyId);
+          const { count } = await transaction.apiKey.updateMany({
+            where: { id: keyId, tenantId, revokedAt: null, hash: former.hash },
+            data: {
+              hash,
+              formerHash: graceMs > 0 ? former.hash : null,
+              formerUntil: graceMs > 0 ? new Date(now + graceMs) : null,
+              rotatedAt: new Date(now),
+              ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt) }),
+            },
+          });
+          if (count === 0) {
+            throw new AppError(
+              'conflict',
+              `The key ${former.name} is revoked, or is being rotated by somebody else at this moment; look at it again.`,
+            );
+          }
+          await transaction.adminAudit.create({
+            data: { tenantId, actor, action: 'key.rotated', target: former.name, detail: { keyId, graceMs } },
+          });
+          return viewOf(await transaction.apiKey.findUniqueOrThrow({ where: { id: keyId } }));
+        }),
+      );
     },
 
     async list(tenantId) {
@@ -65,13 +106,16 @@ export function keyStore(database: Database): KeyStore {
       const rows = await database.rows<{
         id: string;
         tenant_id: string;
+        tenant_name: string;
         name: string;
         scopes: Scope[];
         created_at: Date;
         expires_at: Date | null;
       }>(
-        `SELECT id, tenant_id, name, scopes, created_at, expires_at FROM api_keys
-         WHERE hash = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())`,
+        `SELECT k.id, k.tenant_id, t.name AS tenant_name, k.name, k.scopes, k.created_at, k.expires_at
+         FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
+         WHERE (k.hash = $1 OR k.former_hash = $1 AND k.former_until > clock_timestamp())
+           AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())`,
         [hash],
       );
       const row = rows[0];
@@ -79,6 +123,7 @@ export function keyStore(database: Database): KeyStore {
       return {
         id: row.id,
         tenantId: row.tenant_id,
+        tenantName: row.tenant_name,
         name: row.name,
         scopes: row.scopes,
         createdAt: row.created_at.toISOString(),
@@ -96,6 +141,10 @@ function viewOf(row: KeyRow): ApiKey {
     scopes: row.scopes as Scope[],
     createdAt: row.createdAt.toISOString(),
     ...(row.expiresAt === null ? {} : { expiresAt: row.expiresAt.toISOString() }),
+    ...(row.rotatedAt === null ? {} : { rotatedAt: row.rotatedAt.toISOString() }),
+    ...(row.formerUntil === null || row.formerUntil.getTime() < Date.now()
+      ? {}
+      : { formerUntil: row.formerUntil.toISOString() }),
     ...(row.revokedAt === null ? {} : { revokedAt: row.revokedAt.toISOString() }),
   };
 }

@@ -16,6 +16,7 @@ import { pluginValueStore } from './plugin-values.js';
 import { pluginStore } from './plugins.js';
 import { retentionStore } from './retention.js';
 import { runStore } from './runs.js';
+import { secretStore } from './secrets.js';
 import { sessionDeletionStore } from './session-deletion.js';
 import { sessionStore } from './sessions.js';
 import { streamTokenStore } from './stream-tokens.js';
@@ -48,6 +49,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     plugins: pluginStore(database),
     pluginValues: pluginValueStore(database),
     pluginDeliveries: pluginDeliveryStore(database),
+    secrets: secretStore(database),
     trace: traceReader(database),
     lead: (name) => lead(database.directUrl, name),
     ready: () => assertMigrated(database).catch(explain),

@@ -106,14 +106,6 @@ export function pluginValueStore(database: Database): PluginValueStore {
       );
       return rows.map(infoOf);
     },
-
-    async secretsOfOtherKeys(keyId) {
-      const [row] = await database.rows<{ count: string }>(
-        'SELECT count(*) AS count FROM plugin_secrets WHERE key_id <> $1',
-        [keyId],
-      );
-      return Number(row?.count ?? 0);
-    },
   };
 }
 

@@ -102,7 +102,8 @@ describe("another tenant's key", () => {
 
   it('answers 404 on every route with an id, as for an id that does not exist, and changes nothing', async () => {
     const before = await rowsOf(sessionId);
-    const own = { sessionId, runId, approvalId, callId, webhookId };
+    const keys = await system.api<{ items: { id: string }[] }>('GET', '/v1/keys');
+    const own = { sessionId, runId, approvalId, callId, webhookId, keyId: keys.body.items[0]?.id as string };
     const walked: string[] = [];
     for (const { name, method, path } of requests()) {
       if (!path.includes('{') || INSTALLATION_WIDE.test(path)) continue;
@@ -121,6 +122,8 @@ describe("another tenant's key", () => {
         'GET /v1/sessions/{sessionId}',
         'POST /v1/sessions/{sessionId}/runs',
         'POST /v1/sessions/{sessionId}/archive',
+        'DELETE /v1/sessions/{sessionId}',
+        'POST /v1/keys/{keyId}/rotate',
         'GET /v1/sessions/{sessionId}/events',
         'GET /v1/runs/{runId}/events',
         'GET /v1/runs/{runId}/trace',

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { SCOPES, type Scope } from '@codedock/domain';
-import { type ApiKey, openStore, type Store, type Tenant } from '@codedock/store';
+import { type ApiKey, newApiKey, openStore, type Store, type Tenant } from '@codedock/store';
 import { Command } from 'commander';
 import { config } from '../config.js';
 import { print, table } from '../output.js';
-import { apiKeyIn, newApiKey } from './api-key.js';
+import { apiKeyIn } from './api-key-file.js';
 import { expiryAfter } from './expiry.js';
 
 interface CreateOptions {
@@ -14,7 +14,7 @@ interface CreateOptions {
   readonly keyFile?: string;
 }
 
-/** `codedock keys create|list|revoke`: works on the database itself, since the first key cannot come through the API. */
+/** `codedock keys create|list|rotate|revoke`: works on the database itself, since the first key cannot come through the API. */
 export function keysCommand(): Command {
   const keys = new Command('keys').description(
     'API keys. Works on the database itself: DATABASE_URL, else that of a running `npm start`.',
@@ -64,16 +64,46 @@ export function keysCommand(): Command {
       const all = await withStore(async (store) => store.keys.list((await tenantOf(store, options.tenant)).id));
       print(command, { items: all }, () =>
         table(
-          ['key', 'name', 'scopes', 'created', 'expires', 'revoked'],
+          ['key', 'name', 'scopes', 'created', 'expires', 'former secret until', 'revoked'],
           all.map((key) => [
             key.id,
             key.name,
             key.scopes.join(','),
             key.createdAt,
             key.expiresAt ?? 'never',
+            key.formerUntil,
             key.revokedAt,
           ]),
         ),
+      );
+    });
+
+  keys
+    .command('rotate')
+    .description('give a key a new secret and print it once; the former one stays good for a while')
+    .argument('<key>', 'key id, as `keys list` shows it')
+    .option('--tenant <name>', 'tenant', 'default')
+    .option('--grace <duration>', 'how long the former secret is still good: 30m, 24h, 7d; at most 30d', '24h')
+    .option('--expires <duration>', 'validity of the key from now; without it as before')
+    .action(async (id: string, options: { tenant: string; grace: string; expires?: string }, command: Command) => {
+      const graceMs = graceOf(options.grace);
+      const expiresAt = options.expires === undefined ? undefined : expiryAfter(options.expires, Date.now());
+      const { key, hash } = newApiKey();
+      const rotated = await withStore(async (store) =>
+        store.keys.rotate({
+          tenantId: (await tenantOf(store, options.tenant)).id,
+          keyId: id,
+          hash,
+          graceMs,
+          actor: 'codedock keys',
+          ...(expiresAt === undefined ? {} : { expiresAt }),
+        }),
+      );
+      print(
+        command,
+        { ...rotated, key },
+        () =>
+          `${key}\n\nThis is the only time the key is shown. The former secret of ${rotated.name} is good until: ${rotated.formerUntil ?? 'now'}.`,
       );
     });
 

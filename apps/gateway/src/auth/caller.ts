@@ -5,6 +5,8 @@ import type { FastifyRequest } from 'fastify';
 /** Whose request this is: an API key and the tenant it belongs to. Holds no secret. */
 export interface Caller {
   readonly tenantId: string;
+  /** Known where a key was sent; a stream token's caller has no need of it. */
+  readonly tenantName?: string;
   readonly keyId: string;
   /** The key's name: what plugins and the audit see. */
   readonly keyName: string;

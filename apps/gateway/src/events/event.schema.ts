@@ -30,5 +30,6 @@ export type ReadEventLog = z.infer<typeof readEventLog>;
 
 export const streamEvents = z.strictObject({
   after: z.string().optional().describe('Only events with a greater `seq`. `Last-Event-ID` wins over it.'),
+  token: z.string().optional().describe('A stream token, where no `Authorization` header can be sent.'),
 });
 export type StreamEvents = z.infer<typeof streamEvents>;

@@ -3,8 +3,7 @@ import { type Logger, NestLogger } from '@codedock/platform';
 import { NestFactory } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppParts, appModule } from '../app.module.js';
-import { authorizeRequests } from '../auth/auth.hook.js';
-import type { Authenticator } from '../auth/authenticator.js';
+import { type Authority, authorizeRequests } from '../auth/auth.hook.js';
 import { nameSpans } from '../telemetry/route-spans.js';
 import { acceptJsonOnly } from './json-body.js';
 import { ProblemFilter } from './problem.filter.js';
@@ -12,12 +11,13 @@ import { httpServer, nameRequests } from './server.js';
 import { validateRequests } from './validation.js';
 
 /** Headers of answers that pages of other origins may read. */
-const EXPOSED_HEADERS = ['x-request-id', 'retry-after', 'idempotency-replayed'];
+const EXPOSED_HEADERS = ['x-request-id', 'retry-after', 'idempotency-replayed', 'etag'];
+const CORS_METHODS = ['GET', 'POST', 'PUT', 'DELETE'];
 const PREFLIGHT_SECONDS = 600;
 
 export interface HttpOptions {
   readonly parts: AppParts;
-  readonly authenticator: Authenticator;
+  readonly authority: Authority;
   readonly corsOrigins: readonly string[];
   readonly logger: Logger;
 }
@@ -28,7 +28,7 @@ export interface HttpOptions {
  */
 export async function createHttpApp({
   parts,
-  authenticator,
+  authority,
   corsOrigins,
   logger,
 }: HttpOptions): Promise<NestFastifyApplication> {
@@ -43,10 +43,15 @@ export async function createHttpApp({
     abortOnError: false,
   });
   if (corsOrigins.length > 0) {
-    app.enableCors({ origin: [...corsOrigins], exposedHeaders: EXPOSED_HEADERS, maxAge: PREFLIGHT_SECONDS });
+    app.enableCors({
+      origin: [...corsOrigins],
+      methods: CORS_METHODS,
+      exposedHeaders: EXPOSED_HEADERS,
+      maxAge: PREFLIGHT_SECONDS,
+    });
   }
   parts.drain.guard(server);
-  authorizeRequests(server, authenticator);
+  authorizeRequests(server, authority);
   acceptJsonOnly(server);
   validateRequests(server);
   app.useGlobalFilters(new ProblemFilter(parts.routes, logger));

@@ -16,6 +16,8 @@ export interface EndpointSpec {
   readonly tag: string;
   /** The key needs one of these; empty: no key is asked for. */
   readonly scopes: readonly Scope[];
+  /** Changes what all tenants share: the key's tenant must be one that may. */
+  readonly installation?: boolean;
   readonly body?: z.ZodType;
   readonly query?: z.ZodType;
   /** Answers by status; the lowest is the handler's default. */

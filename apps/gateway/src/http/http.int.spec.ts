@@ -59,7 +59,7 @@ function filled(path: string, ids: { session?: string; run?: string; approval?: 
     .replace('{sessionId}', ids.session ?? sessionId)
     .replace('{runId}', ids.run ?? runId)
     .replace('{approvalId}', ids.approval ?? NOBODY)
-    .replace(/\{(callId|webhookId)\}/, NOBODY)
+    .replace(/\{(callId|webhookId|keyId)\}/, NOBODY)
     .replace('{name}', 'default');
 }
 

@@ -1,12 +1,15 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError, canonicalJson, type JsonValue } from '@codedock/domain';
+import { AppError, canonicalJson, isJsonObject, type JsonObject, type JsonValue } from '@codedock/domain';
 import type { Claim, Store, StoredResponse } from '@codedock/store';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { ids } from '../ids.js';
+import type { SecretPlace } from '../secrets/secret-cipher.js';
+import { answerPlace, type SecretTexts } from '../secrets/secret-texts.js';
 
 /** A claimed key, as the transaction that creates something completes it. */
 export interface ClaimedKey {
+  readonly tenantId: string;
   readonly route: string;
   readonly key: string;
   readonly ownerToken: string;
@@ -32,6 +35,8 @@ export type Work = (claim: ClaimedKey | undefined) => Promise<Answer>;
 
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/;
 const POLL_MS = 100;
+/** Members of answers that may hold a secret. */
+const SEALED_MEMBERS = new Set(['secret', 'key']);
 
 /** Gives every request with an `Idempotency-Key` one outcome, however often and wherever it is sent. */
 export class IdempotentRequests {
@@ -41,7 +46,18 @@ export class IdempotentRequests {
   constructor(
     private readonly store: Store['idempotency'],
     private readonly timing: IdempotencyTiming,
+    private readonly texts: SecretTexts,
   ) {}
+
+  /**
+   * Secrets of an answer, as they are stored for a replay: encrypted. Without a key to encrypt with they are not stored,
+   * and a replayed answer does not hold them, unless they lie in the database as they are anyway.
+   */
+  kept(claim: ClaimedKey, secrets: Readonly<Record<string, string>>, plainElsewhere = false): JsonObject {
+    if (!this.texts.encrypts && !plainElsewhere) return {};
+    const place = answerPlace(claim.tenantId, claim.key);
+    return Object.fromEntries(Object.entries(secrets).map(([name, text]) => [name, this.texts.seal(text, place)]));
+  }
 
   /**
    * Answers a request by doing its work, or by the stored answer of the first request with this key. The work throws
@@ -59,7 +75,7 @@ export class IdempotentRequests {
     const claim = await this.claimed(name, scope, digestOf(request));
     if (claim.kind === 'replay') {
       reply.header('idempotency-replayed', 'true');
-      return sent(reply, claim.response);
+      return sent(reply, { ...claim.response, body: this.opened(claim.response.body, answerPlace(tenantId, key)) });
     }
     const working = this.worked({ ...scope, ownerToken: claim.ownerToken }, work);
     this.inProgress.set(name, working);
@@ -68,6 +84,16 @@ export class IdempotentRequests {
     } finally {
       if (this.inProgress.get(name) === working) this.inProgress.delete(name);
     }
+  }
+
+  private opened(body: JsonValue, place: SecretPlace): JsonValue {
+    if (!isJsonObject(body)) return body;
+    return Object.fromEntries(
+      Object.entries(body).map(([name, value]) => [
+        name,
+        SEALED_MEMBERS.has(name) && typeof value === 'string' ? this.texts.open(value, place) : value,
+      ]),
+    );
   }
 
   private async claimed(

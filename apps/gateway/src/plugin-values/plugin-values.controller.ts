@@ -1,5 +1,6 @@
 import { Body, Controller, Inject, Param, Query } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
+import { Operators } from '../auth/operators.js';
 import { Endpoint } from '../http/endpoint.js';
 import { requireKnownPlugin } from '../plugins/known-plugin.js';
 import { PLUGIN_HOSTS, type PluginHosts, STORE, type Store } from '../tokens.js';
@@ -25,6 +26,7 @@ export class PluginValuesController {
     @Inject(STORE) private readonly store: Store,
     @Inject(PLUGIN_HOSTS) private readonly hosts: PluginHosts,
     private readonly values: PluginValues,
+    private readonly operators: Operators,
   ) {}
 
   @Endpoint('GET', 'settings', {
@@ -54,7 +56,7 @@ export class PluginValuesController {
     @Body() { value, scope }: PutSetting,
   ) {
     await requireKnownPlugin(this.store, this.hosts, name);
-    await this.values.setSetting(changeOf(caller, name, key, scope), value);
+    await this.values.setSetting(this.changeOf(caller, name, key, scope), value);
     return { plugin: name, key, scope };
   }
 
@@ -73,7 +75,7 @@ export class PluginValuesController {
     @Query() { scope }: WhichValue,
   ): Promise<void> {
     await requireKnownPlugin(this.store, this.hosts, name);
-    await this.values.removeSetting(changeOf(caller, name, key, scope));
+    await this.values.removeSetting(this.changeOf(caller, name, key, scope));
   }
 
   @Endpoint('GET', 'secrets', {
@@ -103,7 +105,7 @@ export class PluginValuesController {
     @Body() { value, scope }: PutSecret,
   ) {
     await requireKnownPlugin(this.store, this.hosts, name);
-    await this.values.setSecret(changeOf(caller, name, key, scope), value);
+    await this.values.setSecret(this.changeOf(caller, name, key, scope), value);
     return { plugin: name, key, scope };
   }
 
@@ -122,15 +124,12 @@ export class PluginValuesController {
     @Query() { scope }: WhichValue,
   ): Promise<void> {
     await requireKnownPlugin(this.store, this.hosts, name);
-    await this.values.removeSecret(changeOf(caller, name, key, scope));
+    await this.values.removeSecret(this.changeOf(caller, name, key, scope));
   }
-}
 
-function changeOf(
-  { tenantId, keyName }: Caller,
-  plugin: string,
-  key: string,
-  scope: ValueChange['scope'],
-): ValueChange {
-  return { tenantId, plugin, key, scope, actor: keyName };
+  /** @throws AppError `forbidden` for a global value, where the caller's tenant may not change what all share. */
+  private changeOf(caller: Caller, plugin: string, key: string, scope: ValueChange['scope']): ValueChange {
+    if (scope === 'global') this.operators.require(caller);
+    return { tenantId: caller.tenantId, plugin, key, scope, actor: caller.keyName };
+  }
 }

@@ -2,9 +2,9 @@ import { spawnSync } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { createTestDatabase, expectNoLeftovers, type TestDatabase } from '@codedock/testkit';
 import { Client } from 'pg';
+import { secretCipher } from '../secrets/secret-cipher.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { PluginValues } from './plugin-values.js';
-import { secretCipher } from './secret-cipher.js';
 
 const SECRETS_KEY = randomBytes(32).toString('base64');
 const CANARY = `canary-${randomBytes(16).toString('hex')}`;

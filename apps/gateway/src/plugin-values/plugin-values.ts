@@ -1,7 +1,7 @@
 import { AppError, isWellFormed, type JsonValue, wellFormedJson } from '@codedock/domain';
 import { InvalidAnswer, readJson } from '@codedock/plugin-bridge';
 import type { PluginValueView, Store, ValueScope } from '@codedock/store';
-import type { SecretCipher } from './secret-cipher.js';
+import type { SecretCipher } from '../secrets/secret-cipher.js';
 
 const KEY = /^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$/;
 /** Bytes of the JSON text of a setting. */

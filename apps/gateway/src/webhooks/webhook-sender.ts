@@ -2,6 +2,7 @@ import { AppError, type Clock } from '@codedock/domain';
 import { guardedAgent } from '@codedock/models';
 import type { Logger } from '@codedock/platform';
 import type { Store, TakenDelivery } from '@codedock/store';
+import { type SecretTexts, webhookPlace } from '../secrets/secret-texts.js';
 import { REFUSED_ADDRESS, type SentDelivery, sendDelivery } from './send-delivery.js';
 
 const SECOND = 1_000;
@@ -26,6 +27,8 @@ export interface WebhookSenderOptions {
   readonly webhooks: Store['webhooks'];
   /** True while this process is the one that delivers. */
   readonly leading: () => boolean;
+  /** Opens what the deliveries are signed with. */
+  readonly texts: SecretTexts;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Whether private and loopback addresses may be reached. */
@@ -66,19 +69,27 @@ export function startWebhookSender(options: WebhookSenderOptions): WebhookSender
   });
   let wake = new AbortController();
 
+  const attempt = async (delivery: TakenDelivery): Promise<SentDelivery> => {
+    const { event, tenantId, webhookId } = delivery;
+    if (event === undefined) return { ok: false, gone: false, error: 'The event is not kept any more.' };
+    let secret: string;
+    try {
+      secret = options.texts.open(delivery.secret, webhookPlace(tenantId, webhookId));
+    } catch (error) {
+      logger.error({ err: error, webhookId }, 'a webhook cannot be told: its secret cannot be opened');
+      return {
+        ok: false,
+        gone: false,
+        error: 'The secret to sign with cannot be opened; its encryption key is missing.',
+      };
+    }
+    const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(timeoutMs)]);
+    return sendDelivery({ ...delivery, secret, event }, { nowMs: clock.now(), dispatcher, signal });
+  };
+
   const send = async (delivery: TakenDelivery): Promise<void> => {
     const { event } = delivery;
-    const sent: SentDelivery =
-      event === undefined
-        ? { ok: false, gone: false, error: 'The event is not kept any more.' }
-        : await sendDelivery(
-            { ...delivery, event },
-            {
-              nowMs: clock.now(),
-              dispatcher,
-              signal: AbortSignal.any([stopping.signal, AbortSignal.timeout(timeoutMs)]),
-            },
-          );
+    const sent = await attempt(delivery);
     const againMs = event === undefined ? undefined : delays[delivery.attempt - 1];
     const { disabled } = await webhooks.settle({
       id: delivery.id,

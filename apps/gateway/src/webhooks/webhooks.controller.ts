@@ -7,6 +7,7 @@ import { Endpoint } from '../http/endpoint.js';
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
 import { ids } from '../ids.js';
+import { SecretTexts, webhookPlace } from '../secrets/secret-texts.js';
 import { STORE, type Store } from '../tokens.js';
 import { newWebhookSecret } from './signature.js';
 import {
@@ -38,6 +39,7 @@ export class WebhooksController {
     @Inject(STORE) private readonly store: Store,
     @Inject(WEBHOOK_RULES) private readonly rules: WebhookRules,
     private readonly idempotent: IdempotentRequests,
+    private readonly texts: SecretTexts,
   ) {}
 
   @Endpoint('POST', '', {
@@ -61,9 +63,19 @@ export class WebhooksController {
         throw new AppError('conflict', `There are ${MAX_WEBHOOKS} webhooks already; delete one.`);
       }
       const secret = newWebhookSecret();
+      const webhookId = ids.next();
+      const sealed = this.texts.seal(secret, webhookPlace(tenantId, webhookId));
       const created = await this.store.webhooks.create(
-        { tenantId, id: ids.next(), url: target, events, secret, createdBy: keyId, ...defined({ description }) },
-        claim === undefined ? undefined : { ...claim, status: 201, body: { secret } },
+        {
+          tenantId,
+          id: webhookId,
+          url: target,
+          events,
+          secret: sealed,
+          createdBy: keyId,
+          ...defined({ description }),
+        },
+        claim === undefined ? undefined : { ...claim, status: 201, body: this.idempotent.kept(claim, { secret }, true) },
       );
       await this.audit(tenantId, keyName, 'webhook.created', created);
       return { status: 201, body: { ...created, secret } };

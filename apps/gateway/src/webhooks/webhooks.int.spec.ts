@@ -13,6 +13,7 @@ import {
 } from '@codedock/testkit';
 import { Client } from 'pg';
 import { clock } from '../clock.js';
+import { SecretTexts } from '../secrets/secret-texts.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { startWebhookSender, type WebhookSender } from './webhook-sender.js';
 
@@ -166,6 +167,7 @@ describe('the sender', () => {
   const sender = (more: Partial<Parameters<typeof startWebhookSender>[0]> = {}): void => {
     senders.push(
       startWebhookSender({
+        texts: new SecretTexts(undefined),
         webhooks: own.store.webhooks,
         leading: () => true,
         clock,

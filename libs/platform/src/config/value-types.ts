@@ -107,6 +107,34 @@ export function secretKey(bytes: number): ValueType<Secret> {
   );
 }
 
+/** Secrets of at least `minLength` characters, separated by commas. */
+export function secretList(minLength: number): ValueType<readonly Secret[]> {
+  return secretsOf('secrets, …', (each) => each.length >= minLength, `Use at least ${minLength} characters for each`);
+}
+
+/** Keys of exactly `bytes` bytes each, in hexadecimal or base64, separated by commas. */
+export function secretKeyList(bytes: number): ValueType<readonly Secret[]> {
+  const remedy = `Use ${bytes} random bytes in hexadecimal or base64 for each, separated by commas`;
+  return secretsOf('keys, …', (each) => keyBytes(each, bytes) !== undefined, remedy);
+}
+
+function secretsOf(kind: string, isSecret: (text: string) => boolean, remedy: string): ValueType<readonly Secret[]> {
+  return fromText(kind, (value) => {
+    const all = splitList(value, ',');
+    return all.length > 0 && all.every(isSecret)
+      ? { value: Object.freeze(all.map((each) => new Secret(each))) }
+      : problem(remedy);
+  });
+}
+
+/** Names separated by commas. */
+export function nameList(): ValueType<readonly string[]> {
+  return fromText('name, …', (value) => {
+    const names = splitList(value, ',');
+    return names.length > 0 ? { value: Object.freeze(names) } : problem('Write names, several separated by commas');
+  });
+}
+
 /** The bytes of a key written in hexadecimal or base64; undefined when there are not exactly so many. */
 export function keyBytes(text: string, bytes: number): Buffer | undefined {
   if (text.length === bytes * 2 && /^[0-9a-fA-F]+$/.test(text)) return Buffer.from(text, 'hex');

@@ -101,6 +101,8 @@ function instrumentations() {
   return [
     new HttpInstrumentation({
       ignoreIncomingRequestHook: ({ url }) => UNTRACED_PATHS.has(url?.split('?')[0] ?? ''),
+      // Stream tokens are sent in the query.
+      redactedQueryParamsServer: ['token'],
       // Outgoing calls without a span around them are the exporter's own or a probe.
       requireParentforOutgoingSpans: true,
     }),

@@ -12,6 +12,7 @@ const KEY_ID_LENGTH = 16;
 export interface SecretPlace {
   /** The tenant it is stored for. */
   readonly owner: string;
+  /** The plugin; of what belongs to none, a word that no plugin can be called. */
   readonly plugin: string;
   readonly key: string;
 }
@@ -24,33 +25,45 @@ export interface Sealed {
 
 /** Encrypts and opens secrets. */
 export interface SecretCipher {
-  /** Names the key; tells nothing about it. */
+  /** Names the key that encrypts; tells nothing about it. */
   readonly keyId: string;
+  /** Names of all keys that open, the one that encrypts first. */
+  readonly keyIds: readonly string[];
   seal(text: string, place: SecretPlace): Sealed;
-  /** @throws AppError `config_invalid` when it was sealed with another key, or was changed or moved since. */
+  /** @throws AppError `config_invalid` when it was sealed with a key that is not known, or was changed or moved since. */
   open(sealed: Sealed, place: SecretPlace): string;
 }
 
-/** AES-256-GCM under the key of CODEDOCK_SECRETS_KEY. @throws AppError `config_invalid` when that is no key. */
-export function secretCipher(keyText: string): SecretCipher {
-  const key = keyBytes(keyText, KEY_BYTES);
-  if (key === undefined)
-    throw new AppError('config_invalid', 'CODEDOCK_SECRETS_KEY is not 32 bytes in hexadecimal or base64.');
-  const keyId = createHash('sha256').update('codedock secrets key\0').update(key).digest('hex').slice(0, KEY_ID_LENGTH);
+/**
+ * AES-256-GCM: encrypts under the key of CODEDOCK_SECRETS_KEY, opens under that one and the accepted ones.
+ * @throws AppError `config_invalid` when one of them is no key.
+ */
+export function secretCipher(keyText: string, accepted: readonly string[] = []): SecretCipher {
+  const ring = new Map<string, Buffer>();
+  for (const [index, text] of [keyText, ...accepted].entries()) {
+    const key = keyBytes(text, KEY_BYTES);
+    const name = index === 0 ? 'CODEDOCK_SECRETS_KEY is' : `Key ${index} of CODEDOCK_SECRETS_KEYS_ACCEPTED is`;
+    if (key === undefined) throw new AppError('config_invalid', `${name} not 32 bytes in hexadecimal or base64.`);
+    ring.set(keyIdOf(key), key);
+  }
+  const keyIds = [...ring.keys()];
+  const [keyId = ''] = keyIds;
+  const newest = ring.get(keyId) as Buffer;
   return {
     keyId,
+    keyIds,
     seal(text, place) {
       const nonce = randomBytes(NONCE_BYTES);
-      const cipher = createCipheriv(ALGORITHM, key, nonce, { authTagLength: TAG_BYTES }).setAAD(placeBytes(place));
+      const cipher = createCipheriv(ALGORITHM, newest, nonce, { authTagLength: TAG_BYTES }).setAAD(placeBytes(place));
       const ciphertext = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()]);
       return { keyId, bytes: Buffer.concat([nonce, ciphertext, cipher.getAuthTag()]) };
     },
     open(sealed, place) {
-      const { plugin, key: name } = place;
-      if (sealed.keyId !== keyId) {
+      const key = ring.get(sealed.keyId);
+      if (key === undefined) {
         throw new AppError(
           'config_invalid',
-          `The secret ${name} of plugin ${plugin} was stored under another key (${sealed.keyId}) than CODEDOCK_SECRETS_KEY is now (${keyId}); set the former key again, or store the secret anew.`,
+          `The ${wordsFor(place)} was stored under another key (${sealed.keyId}) than CODEDOCK_SECRETS_KEY is now (${keyId}); give the former key in CODEDOCK_SECRETS_KEYS_ACCEPTED, or store the secret anew.`,
         );
       }
       const bytes = Buffer.from(sealed.bytes);
@@ -64,7 +77,7 @@ export function secretCipher(keyText: string): SecretCipher {
       } catch (cause) {
         throw new AppError(
           'config_invalid',
-          `The secret ${name} of plugin ${plugin} cannot be opened: it was changed in the database; store it anew.`,
+          `The ${wordsFor(place)} cannot be opened: it was changed in the database; store it anew.`,
           { cause },
         );
       }
@@ -72,6 +85,14 @@ export function secretCipher(keyText: string): SecretCipher {
   };
 }
 
+function keyIdOf(key: Buffer): string {
+  return createHash('sha256').update('codedock secrets key\0').update(key).digest('hex').slice(0, KEY_ID_LENGTH);
+}
+
 function placeBytes({ owner, plugin, key }: SecretPlace): Buffer {
   return Buffer.from(JSON.stringify([owner, plugin, key]));
+}
+
+function wordsFor({ plugin, key }: SecretPlace): string {
+  return plugin.startsWith('/') ? `secret of ${plugin.slice(1)} ${key}` : `secret ${key} of plugin ${plugin}`;
 }
