@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import type { Store } from '@codedock/store';
+import { newApiKey } from '@codedock/store';
 import { createTestStore } from '@codedock/testkit';
 import { program } from '../program.js';
-import { newApiKey } from './api-key.js';
 
 describe('codedock keys create --key-file', () => {
   let store: Store;

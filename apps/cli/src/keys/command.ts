@@ -130,6 +130,12 @@ async function knownKey(store: Store, tenant: Tenant, name: string, hash: string
   return namesakes.some((key) => key.revokedAt === undefined) ? undefined : namesakes[0];
 }
 
+function graceOf(text: string): number {
+  const ms = text === '0' ? 0 : Date.parse(expiryAfter(text, 0, '--grace'));
+  if (ms <= 30 * 86_400_000) return ms;
+  throw new Error(`--grace takes at most 30d, not "${text}".`);
+}
+
 function scopesOf(list: string): Scope[] {
   const names = list.split(',').map((name) => name.trim());
   const wrong = names.filter((name) => !(SCOPES as readonly string[]).includes(name));

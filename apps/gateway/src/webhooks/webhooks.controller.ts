@@ -75,7 +75,9 @@ export class WebhooksController {
           createdBy: keyId,
           ...defined({ description }),
         },
-        claim === undefined ? undefined : { ...claim, status: 201, body: this.idempotent.kept(claim, { secret }, true) },
+        claim === undefined
+          ? undefined
+          : { ...claim, status: 201, body: this.idempotent.kept(claim, { secret }, true) },
       );
       await this.audit(tenantId, keyName, 'webhook.created', created);
       return { status: 201, body: { ...created, secret } };
