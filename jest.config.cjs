@@ -43,14 +43,23 @@ module.exports = {
       ...shared,
       displayName: 'unit',
       testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.spec.ts'],
-      testPathIgnorePatterns: [...shared.testPathIgnorePatterns, '\\.int\\.spec\\.ts$'],
+      testPathIgnorePatterns: [
+        ...shared.testPathIgnorePatterns,
+        '\\.int\\.spec\\.ts$',
+        // They need helm: tests/chart/run.mjs runs them.
+        '<rootDir>/tests/src/chart/',
+      ],
     },
     {
       ...shared,
       displayName: 'services',
       testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.int.spec.ts'],
       // They need Go and Python: tests/interop/run.mjs runs them.
-      testPathIgnorePatterns: [...shared.testPathIgnorePatterns, '<rootDir>/tests/src/interop/'],
+      testPathIgnorePatterns: [
+        ...shared.testPathIgnorePatterns,
+        '<rootDir>/tests/src/interop/',
+        '<rootDir>/tests/src/chart/',
+      ],
       setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),
       ...servicesSetup('global-teardown'),
