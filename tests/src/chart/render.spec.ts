@@ -1,0 +1,73 @@
+import { fieldProblems } from './check-objects.js';
+import { differences } from './differences.js';
+import { chart, helm, modes, render, template, valuesOf, versions } from './helm.js';
+import type { KubeObject } from './kubernetes/server-side-apply.js';
+import { podSecurityProblems } from './pod-security.js';
+import { ruleProblems } from './rules.js';
+
+/** Modes that need a newer Kubernetes than the oldest. */
+const SINCE: Readonly<Record<string, string>> = { 'plugins-image-volume': '1.35.0' };
+
+async function baseOf(mode: string, version: string): Promise<KubeObject[]> {
+  if (version !== versions[1]) return render(mode, versions[1]);
+  return mode === 'standard' ? [] : render('standard', version);
+}
+
+const cases = modes.flatMap((mode) =>
+  versions.filter((version) => version >= (SINCE[mode] ?? '')).map((version) => [mode, version] as const),
+);
+
+describe.each(cases)('%s on Kubernetes %s', (mode, version) => {
+  it('keeps the rules', async () => {
+    expect(ruleProblems(await render(mode, version))).toEqual([]);
+  });
+
+  it('fits the restricted profile', async () => {
+    expect(podSecurityProblems(await render(mode, version))).toEqual([]);
+  });
+
+  // The standard mode is here as a whole; of the others, and of the older version, what differs.
+  it('is as it was', async () => {
+    const objects = await render(mode, version);
+    expect(differences(objects, await baseOf(mode, version))).toMatchSnapshot();
+  });
+});
+
+it('all objects of all modes pass strict field validation', async () => {
+  const unique = new Map<string, KubeObject>();
+  for (const [mode, version] of cases) {
+    for (const object of await render(mode, version)) {
+      if (object.kind !== 'Secret') unique.set(JSON.stringify(object), object);
+    }
+  }
+  const objects = [...unique.values()];
+  const problems = await fieldProblems(objects);
+  const shown = problems.flatMap((some, index) =>
+    some.map((one) => `${objects[index]?.kind} ${objects[index]?.metadata.name}: ${one}`),
+  );
+  expect(shown).toEqual([]);
+});
+
+it.each(modes)('helm lint --strict has nothing to say about %s', async (mode) => {
+  const version = SINCE[mode] ?? versions[0];
+  const { code, stdout, stderr } = await helm([
+    'lint',
+    '--strict',
+    '--kube-version',
+    version,
+    chart,
+    '-f',
+    valuesOf(mode),
+  ]);
+  expect({ code, output: code === 0 ? '' : stdout + stderr }).toEqual({ code: 0, output: '' });
+});
+
+it('a plugin image as a volume is refused where Kubernetes has none', async () => {
+  const { code, stderr } = await template('plugins-image-volume', { kubeVersion: '1.29.0' });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('Use the method copy') });
+});
+
+it('Kubernetes below the range is refused', async () => {
+  const { code, stderr } = await template('standard', { kubeVersion: '1.28.0' });
+  expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('>=1.29.0-0') });
+});
