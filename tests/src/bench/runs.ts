@@ -3,6 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { eventually, openEventStream, startRunRedis } from '@codedock/testkit';
 import { JsonClient } from './json-client.js';
+import { cpuMs } from './process-cpu.js';
 import { countOperations } from './queue-operations.js';
 import { type RunSystem, startRunSystem } from './run-system.js';
 import { percentile, printTable, rounded } from './statistics.js';
@@ -36,6 +37,11 @@ interface Figures {
   readonly sql_per_run: number;
   /** Statements (PostgreSQL) or commands (Redis) of the queue per run. */
   readonly queue_ops_per_run: number;
+  /** CPU time per run, POST to end, of the gateway and of the runner, milliseconds; 0 where the system does not say. */
+  readonly gateway_cpu_ms_per_run: number;
+  readonly runner_cpu_ms_per_run: number;
+  /** What the database has grown by per run and its session, indexes included, KiB. */
+  readonly db_kib_per_run: number;
   /** POST to the first event, and to the last, over SSE, one run at a time. */
   readonly first_event_p50_ms: number;
   readonly first_event_p99_ms: number;
@@ -70,10 +76,12 @@ async function measure(profile: string, system: RunSystem, redisUrl: string | un
   try {
     const floor = await appendsPerSecond(system, client);
 
+    const sizeBefore = await databaseSize(system);
     const sessions = await createSessions(client, DRAINED);
     const operations = await countOperations(system.statements, redisUrl);
     const drained = await drain(system, client, sessions, TEXT);
     const counted = await operations();
+    const grown = (await databaseSize(system)) - sizeBefore;
     const toolDrained = await drain(system, client, await createSessions(client, TOOL_DRAINED), ONE_PING);
 
     const runner = await system.startRunner();
@@ -84,12 +92,15 @@ async function measure(profile: string, system: RunSystem, redisUrl: string | un
 
     return {
       profile,
-      drained_per_s: rounded(drained),
-      tool_drained_per_s: rounded(toolDrained),
+      drained_per_s: rounded(drained.perSecond),
+      tool_drained_per_s: rounded(toolDrained.perSecond),
       http_per_s: rounded(http),
-      floor_ratio: rounded(drained / (floor / EVENTS_PER_RUN)),
+      floor_ratio: rounded(drained.perSecond / (floor / EVENTS_PER_RUN)),
       sql_per_run: rounded(counted.own / DRAINED),
       queue_ops_per_run: rounded(counted.queue / DRAINED),
+      gateway_cpu_ms_per_run: rounded(drained.gatewayCpuMs / DRAINED),
+      runner_cpu_ms_per_run: rounded(drained.runnerCpuMs / DRAINED),
+      db_kib_per_run: rounded(grown / DRAINED / 1_024),
       first_event_p50_ms: rounded(percentile(latencies.first, 0.5)),
       first_event_p99_ms: rounded(percentile(latencies.first, 0.99)),
       end_p50_ms: rounded(percentile(latencies.end, 0.5)),
@@ -130,18 +141,36 @@ async function appendsPerSecond({ store }: RunSystem, client: JsonClient): Promi
   return (APPENDS / (performance.now() - begin)) * 1_000;
 }
 
-/** Runs per second from the first lease to the last end, all queued before a runner was started. */
+interface Drained {
+  readonly perSecond: number;
+  readonly gatewayCpuMs: number;
+  readonly runnerCpuMs: number;
+}
+
+/** Runs per second from the first lease to the last end, all queued before a runner was started; CPU of all of them. */
 async function drain(
   system: RunSystem,
   client: JsonClient,
   sessions: readonly string[],
   content: string,
-): Promise<number> {
+): Promise<Drained> {
+  const gatewayBefore = cpuMs(system.gateway.pid);
   const ids = await spread(sessions, (sessionId) => startRun(client, sessionId, content));
   const runner = await system.startRunner();
+  const runnerBefore = cpuMs(runner.pid);
   const { seconds } = await ended(system, ids);
+  const runnerCpuMs = cpuMs(runner.pid) - runnerBefore;
   await runner.stop();
-  return ids.length / seconds.fromFirstLease;
+  return {
+    perSecond: ids.length / seconds.fromFirstLease,
+    gatewayCpuMs: cpuMs(system.gateway.pid) - gatewayBefore,
+    runnerCpuMs,
+  };
+}
+
+async function databaseSize({ db }: RunSystem): Promise<number> {
+  const { rows } = await db.query<{ size: string }>('SELECT pg_database_size(current_database()) AS size');
+  return Number(rows[0]?.size);
 }
 
 /** Runs per second from the first POST to the last end, 64 open at a time, each in a session of its own. */
@@ -243,7 +272,18 @@ async function ended(
 }
 
 function print(figures: readonly Figures[]): void {
-  const heads = ['', 'drained/s', 'with tool/s', 'HTTP/s', '× floor', 'SQL/run', 'queue ops/run'];
+  const heads = [
+    '',
+    'drained/s',
+    'with tool/s',
+    'HTTP/s',
+    '× floor',
+    'SQL/run',
+    'queue ops/run',
+    'gateway CPU ms/run',
+    'runner CPU ms/run',
+    'DB KiB/run',
+  ];
   printTable(
     [...heads, 'first event p50 ms', 'p99 ms', 'end p50 ms'],
     figures.map((one) => Object.values(one)),
