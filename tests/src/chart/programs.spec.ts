@@ -3,7 +3,7 @@ import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmodSync, cpSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { readConfig } from '@codedock/platform';
-import { expectNoLeftovers, type TemporaryFolder, temporaryFolder, writePlugin } from '@codedock/testkit';
+import { eventually, expectNoLeftovers, type TemporaryFolder, temporaryFolder, writePlugin } from '@codedock/testkit';
 import { START_MS, type System, startSystem } from '../system.js';
 import { chart, type Ended, render } from './helm.js';
 import type { KubeObject } from './kubernetes/server-side-apply.js';
@@ -174,6 +174,12 @@ describe('helm test', () => {
         );
         expect((await run([path.join(chart, 'files/install-plugins.mjs'), plan])).code).toBe(0);
       },
+    });
+    // Without a runner nobody has waited for the plugins yet.
+    await eventually(async () => system.startRun(await system.createSession(), { content: 'anybody there?' }), {
+      timeoutMs: 90_000,
+      intervalMs: 250,
+      what: 'input to pass the gates',
     });
     const objects = await render('standard');
     const container = podsOf(objects).find(({ owner }) => owner.kind === 'Pod')?.spec.containers[0];

@@ -7,15 +7,24 @@ const deadline = Date.now() + Number(TIMEOUT_SECONDS) * 1000;
 const ENDS = ['completed', 'failed', 'cancelled', 'timed_out', 'blocked'];
 
 async function call(method, path, body) {
-  const answer = await fetch(`${GATEWAY}${path}`, {
+  const answer = await answerOf(method, path, body);
+  const text = await answer.text();
+  // Not ready yet: a plugin that starts, a database that fails over.
+  if (answer.status === 503 && Date.now() < deadline) {
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return call(method, path, body);
+  }
+  if (!answer.ok) throw new Error(`${method} ${path} was answered with ${answer.status}: ${text.slice(0, 500)}`);
+  return JSON.parse(text);
+}
+
+function answerOf(method, path, body) {
+  return fetch(`${GATEWAY}${path}`, {
     method,
     headers: { authorization: `Bearer ${key}`, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     signal: AbortSignal.timeout(10_000),
   });
-  const text = await answer.text();
-  if (!answer.ok) throw new Error(`${method} ${path} was answered with ${answer.status}: ${text.slice(0, 500)}`);
-  return JSON.parse(text);
 }
 
 const session = await call('POST', '/v1/sessions', {});
@@ -27,10 +36,10 @@ if (started.runId === null) {
   console.log('A policy handled the message; no run was needed.');
   process.exit(0);
 }
-let run;
+let run = started.run;
 do {
   if (Date.now() > deadline) {
-    console.error(`Run ${started.runId} is still "${run?.status}" after ${TIMEOUT_SECONDS} s. "queued": no runner takes runs; see their readiness.`);
+    console.error(`Run ${started.runId} is still "${run.status}" after ${TIMEOUT_SECONDS} s. "queued": no runner takes runs; see their readiness.`);
     process.exit(1);
   }
   await new Promise((resolve) => setTimeout(resolve, 500));
