@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { plugin } from '@codedock/proto';
 import pino from 'pino';
 import { createPluginRoot, type PluginRoot } from '../test/plugin-folder.js';
@@ -9,11 +11,8 @@ const log = pino({ level: 'silent' });
 let root: PluginRoot;
 let running: TestHost;
 
-const temporary = process.env['TMPDIR'];
-
 beforeEach(() => {
   root = createPluginRoot();
-  process.env['TMPDIR'] = root.temporary;
 });
 
 afterEach(async () => {
@@ -21,8 +20,6 @@ afterEach(async () => {
   expect(processesOf(root.path)).toEqual([]);
   expect(socketFolders()).toEqual([]);
   root.remove();
-  if (temporary === undefined) delete process.env['TMPDIR'];
-  else process.env['TMPDIR'] = temporary;
 });
 
 /** Command lines of processes that run something from a folder. */
@@ -32,8 +29,12 @@ function processesOf(folder: string): string[] {
     .filter((line) => line.includes(folder) && !line.startsWith('Z'));
 }
 
+/** Folders for sockets that this process has made and not removed. */
 function socketFolders(): string[] {
-  return readdirSync(root.temporary);
+  return readdirSync(tmpdir()).filter((name) => {
+    const owner = join(tmpdir(), name, '.owner');
+    return name.startsWith('cdph-') && existsSync(owner) && readFileSync(owner, 'utf8').startsWith(`${process.pid} `);
+  });
 }
 
 async function start(variables: Record<string, string> = {}): Promise<void> {
@@ -62,6 +63,8 @@ describe('plugins that behave', () => {
     root.addFixture('two', input({ append: '?' }), { autoMtls: false });
     await start();
     await running.ready();
+    expect(socketFolders()).toHaveLength(2);
+    expect(processesOf(root.path)).toHaveLength(2);
     const answer = await ask('hello');
     expect(JSON.parse(String(answer.envelope?.payload))).toEqual({ content: 'hello!?' });
     expect(JSON.parse(String(answer.envelope?.context))).toEqual({ a: 1 });
