@@ -15,6 +15,8 @@ const maxHandshakeBytes = 64 * 1024;
 /** Bytes kept of what a process prints where it must not. */
 const strayBytes = 200;
 const drainGraceMs = 50;
+/** How programs complain when they open one of their outputs by its path. */
+const openedByPath = /\/dev\/std(out|err).*No such device/;
 
 /** How a process ended. */
 export interface Exit {
@@ -158,9 +160,11 @@ export class PluginProcess {
   describeOutput(): string {
     const lines = this.output.tail();
     const killed = this.killedBecause === '' ? '' : `; it was killed: ${this.killedBecause}`;
-    if (lines.length > 0)
-      return `${killed}; last lines on stderr: ${lines.map((line) => JSON.stringify(line)).join(', ')}`;
-    return killed;
+    if (lines.length === 0) return killed;
+    const hint = lines.some((line) => openedByPath.test(line))
+      ? '; its stdout and stderr are sockets, which cannot be opened by path; write to >&1 and >&2 instead of /dev/stdout and /dev/stderr'
+      : '';
+    return `${killed}; last lines on stderr: ${lines.map((line) => JSON.stringify(line)).join(', ')}${hint}`;
   }
 
   /** SIGKILL to the leader and everything it has started. `because` goes into the messages about its end. */
@@ -201,6 +205,8 @@ function readFirstLine(child: ChildProcess, onRest: (bytes: Buffer) => void): Pr
     stdout.on('data', onBytes);
     stdout.once('end', onEnd);
     stdout.once('error', onEnd);
+    // What the process has started may hold it open after its end; it is closed then.
+    stdout.once('close', onEnd);
   });
 }
 

@@ -1,6 +1,9 @@
+import { X509Certificate } from 'node:crypto';
+import { readdirSync, readlinkSync } from 'node:fs';
 import pino from 'pino';
 import { createPluginRoot, type PluginRoot } from '../../test/plugin-folder.js';
 import { startTestHost, until } from '../../test/test-host.js';
+import { createIdentity } from '../process/certificate.js';
 
 const log = pino({ level: 'silent' });
 let root: PluginRoot;
@@ -9,7 +12,27 @@ beforeEach(() => {
   root = createPluginRoot();
 });
 
-afterEach(() => root.remove());
+afterEach(() => {
+  expect(processesIn(root.path)).toEqual([]);
+  root.remove();
+});
+
+/** Ids of processes that run in a folder below, as every plugin and what it has started does; zombies have none. */
+function processesIn(folder: string): string[] {
+  return readdirSync('/proc').filter((pid) => {
+    try {
+      return /^\d+$/.test(pid) && readlinkSync(`/proc/${pid}/cwd`).startsWith(folder);
+    } catch {
+      return false;
+    }
+  });
+}
+
+let certificate: string;
+
+beforeAll(async () => {
+  certificate = new X509Certificate((await createIdentity()).certificatePem).raw.toString('base64').replace(/=+$/, '');
+});
 
 /** Starts a host on the root and answers why its only plugin is not up. */
 async function reasonOf(startTimeout: string): Promise<string> {
@@ -28,6 +51,11 @@ async function reasonOf(startTimeout: string): Promise<string> {
 
 const prints = (line: string) => `#!/bin/sh\nprintf '%s\\n' '${line}'\nexec sleep 60\n`;
 const plain = { autoMtls: false };
+/** A plugin that answers a connection with something else than gRPC. */
+const serves = (answer: string) => `#!/usr/bin/env node
+const path = process.env.PLUGIN_UNIX_SOCKET_DIR + '/s';
+require('node:net').createServer((socket) => { socket.on('error', () => {}); ${answer} }).listen(path, () => console.log('1|1|unix|' + path + '|grpc'));
+`;
 
 describe('a plugin that cannot be used says why', () => {
   it.each<[string, string, object, RegExp]>([
@@ -56,6 +84,25 @@ describe('a plugin that cannot be used says why', () => {
     ['prints a secret first', prints('using key sk-abcdefghijklmnopqrst'), plain, /"using key \[redacted\]"/],
     ['floods stdout', '#!/bin/sh\nhead -c 200000 /dev/zero | tr "\\0" x\nexec sleep 60\n', plain, /no handshake: "xxx/],
     ['speaks net/rpc', prints('1|1|unix|/tmp/none'), plain, /net\/rpc plugin/],
+    ['says that it speaks net/rpc', prints('1|1|unix|/tmp/none|netrpc'), plain, /net\/rpc plugin/],
+    ['speaks another core protocol', prints('2|1|unix|/s|grpc'), plain, /core protocol 2, this host speaks 1/],
+    ['has a core protocol that is no number', prints('v1|1|unix|/s|grpc'), plain, /core protocol version "v1" is no/],
+    ['speaks another app protocol', prints('1|9|unix|/s|grpc'), plain, /app protocol version 9, this host speaks 1/],
+    ['listens on another network', prints('1|1|udp|127.0.0.1:1|grpc'), plain, /network "udp"/],
+    ['listens beyond this machine', prints('1|1|tcp|0.0.0.0:1|grpc'), plain, /is not on 127\.0\.0\.1/],
+    ['has too long a socket path', prints(`1|1|unix|/${'s'.repeat(120)}|grpc`), plain, /121 bytes, at most 107 work/],
+    [
+      'sends junk for a certificate',
+      prints(`1|1|unix|/s|grpc|${'A'.repeat(60)}`),
+      {},
+      /sixth field .* is no certificate/,
+    ],
+    [
+      'sends junk for a certificate without TLS',
+      prints(`1|1|unix|/s|grpc|${'A'.repeat(60)}`),
+      plain,
+      /sixth field .* is no certificate/,
+    ],
     ['announces a missing socket', prints('1|1|unix|/tmp/none/s|grpc'), plain, /socket it announced does not exist/],
     ['announces a closed port', prints('1|1|tcp|127.0.0.1:1|grpc'), plain, /nothing listens on the address/],
     ['sends no certificate', prints('1|1|unix|/tmp/none/s|grpc|'), {}, /no certificate although AutoMTLS is on/],
@@ -115,18 +162,37 @@ describe('a plugin that cannot be used says why', () => {
     ],
   ])('%s', async (_, config, settings, message) => {
     root.addFixture('p', config, settings);
-    expect(await reasonOf('4s')).toMatch(message);
+    expect(await reasonOf('8s')).toMatch(message);
   });
 
-  it('serves something that is not HTTP/2', async () => {
-    root.addScript(
-      'p',
-      `#!/usr/bin/env node
-const path = process.env.PLUGIN_UNIX_SOCKET_DIR + '/s';
-require('node:net').createServer((socket) => socket.end('220 hello\\r\\n')).listen(path, () => console.log('1|1|unix|' + path + '|grpc'));
-`,
-      plain,
+  it.each<[string, string, RegExp]>([
+    ['is not HTTP/2', "socket.end('220 hello\\r\\n')", /does not speak HTTP\/2 on the address it announced/],
+    ['says nothing', '', /accepted the connection and did not answer a health check within \d+ ms/],
+    ['hangs up', 'socket.destroy()', /cannot be reached on the address it announced/],
+  ])('serves something that %s', async (_, answer, message) => {
+    root.addScript('p', serves(answer), plain);
+    expect(await reasonOf('8s')).toMatch(message);
+  });
+
+  it('sends a certificate nobody asked for', async () => {
+    root.addScript('p', prints(`1|1|unix|/tmp/none/s|grpc|${certificate}`), plain);
+    expect(await reasonOf('8s')).toMatch(/sent a certificate although AutoMTLS is off.*remove "autoMtls": false/);
+  });
+
+  it('ends while what it has started holds its outputs open', async () => {
+    root.addScript('p', '#!/bin/sh\nsetsid sleep 600 &\necho reason >&2\nexit 3\n', plain);
+    expect(await reasonOf('30s')).toMatch(/ended \(exit code 3\) before the handshake.*"reason"/);
+  });
+
+  it('prints its handshake without a line end, and closes stdout', async () => {
+    root.addScript('p', '#!/bin/sh\nprintf "1|1|unix|/tmp/none/s|grpc"\nexec >&-\nexec sleep 60\n', plain);
+    expect(await reasonOf('8s')).toMatch(/socket it announced does not exist/);
+  });
+
+  it('opens its outputs by path', async () => {
+    root.addScript('p', '#!/bin/sh\necho loading > /dev/stderr\nexit 4\n', plain);
+    expect(await reasonOf('8s')).toMatch(
+      /exit code \d+.*\/dev\/stderr.*cannot be opened by path; write to >&1 and >&2/s,
     );
-    expect(await reasonOf('4s')).toMatch(/does not speak HTTP\/2|cannot be reached|did not answer a health check/);
   });
 });
