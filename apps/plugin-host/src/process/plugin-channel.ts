@@ -4,7 +4,8 @@ import * as grpc from '@grpc/grpc-js';
 import type { Identity } from './certificate.js';
 import type { Handshake } from './handshake.js';
 
-const channelOptions: grpc.ChannelOptions = {
+/** What every channel to a plugin is made with. */
+export const channelOptions: grpc.ChannelOptions = {
   'grpc.max_receive_message_length': -1,
   'grpc.max_send_message_length': -1,
   'grpc.default_authority': 'localhost',

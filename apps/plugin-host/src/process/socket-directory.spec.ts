@@ -21,6 +21,16 @@ describe('folders for sockets', () => {
     expect(existsSync(directory)).toBe(false);
   });
 
+  it('are refused where paths in them would be cut', async () => {
+    const long = join(root, 'x'.repeat(107 - 17 - Buffer.byteLength(join(root, '', 'cdph-XXXXXX')) - 1));
+    mkdirSync(long);
+    await removeSocketDirectory(await createSocketDirectory(long));
+    mkdirSync(`${long}x`);
+    await expect(createSocketDirectory(`${long}x`)).rejects.toThrow(
+      /paths of 108 bytes, at most 107 work; set TMPDIR of this host to a shorter folder/,
+    );
+  });
+
   it('are swept when their host is gone, and only then', async () => {
     const mine = await createSocketDirectory(root);
     const dead = join(root, 'cdph-dead00');

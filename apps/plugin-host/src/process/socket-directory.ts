@@ -2,12 +2,27 @@ import { readFileSync } from 'node:fs';
 import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { AppError } from '@codedock/domain';
+import { maxSocketPathBytes } from './handshake.js';
 
 const prefix = 'cdph-';
 const ownerFile = '.owner';
+/** Bytes of the names below the folder: what libraries add, `p` with eight characters and `/s`, or `plugin` with digits. */
+const namesBelow = '/plugin4294967295'.length;
 
-/** A private folder (0700) for one plugin process: its sockets, the host's brokered sockets, its temporary files. */
+/**
+ * A private folder (0700) for one plugin process: its sockets, the host's brokered sockets, its temporary files.
+ * @throws AppError `plugin_refused` where paths in it would be longer than sockets can have.
+ */
 export async function createSocketDirectory(root: string = tmpdir()): Promise<string> {
+  const longest = Buffer.byteLength(join(root, `${prefix}XXXXXX`)) + namesBelow;
+  if (longest > maxSocketPathBytes) {
+    // Longer paths are cut without a word: two sockets could be one.
+    throw new AppError(
+      'plugin_refused',
+      `the folder for sockets ${root} is too long: paths of ${longest} bytes, at most ${maxSocketPathBytes} work; set TMPDIR of this host to a shorter folder`,
+    );
+  }
   const directory = await mkdtemp(join(root, prefix));
   await writeFile(join(directory, ownerFile), ownerOf(process.pid) ?? '');
   return directory;
