@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { plugin } from '@codedock/proto';
@@ -19,6 +19,7 @@ afterEach(async () => {
   await running.close();
   expect(processesOf(root.path)).toEqual([]);
   expect(socketFolders()).toEqual([]);
+  expect(zombies()).toEqual([]);
   root.remove();
 });
 
@@ -27,6 +28,13 @@ function processesOf(folder: string): string[] {
   return execFileSync('ps', ['-eo', 'stat=,args='], { encoding: 'utf8' })
     .split('\n')
     .filter((line) => line.includes(folder) && !line.startsWith('Z'));
+}
+
+/** Children of this process that have ended and were not waited for. */
+function zombies(): string[] {
+  return execFileSync('ps', ['-o', 'stat=,pid=,comm=', '--ppid', String(process.pid)], { encoding: 'utf8' })
+    .split('\n')
+    .filter((line) => line.startsWith('Z'));
 }
 
 /** Folders for sockets that this process has made and not removed. */
@@ -64,6 +72,10 @@ describe('plugins that behave', () => {
     await start();
     await running.ready();
     expect(socketFolders()).toHaveLength(2);
+    for (const name of socketFolders()) {
+      expect(statSync(join(tmpdir(), name)).mode & 0o777).toBe(0o700);
+      expect(readdirSync(join(tmpdir(), name))).toContain('b1');
+    }
     expect(processesOf(root.path)).toHaveLength(2);
     const answer = await ask('hello');
     expect(JSON.parse(String(answer.envelope?.payload))).toEqual({ content: 'hello!?' });
@@ -228,6 +240,26 @@ describe('plugins that misbehave', () => {
     expect(running.host.listPlugins().plugins.map(({ state }) => state)).toEqual(Array(4).fill('starting'));
   });
 
+  it('write to stdout without end: it is read and kept nowhere, and they go on', async () => {
+    const write =
+      "const { writeSync } = require('node:fs'); const mib = Buffer.alloc(1 << 20, 'x'); for (let n = 0; n < 16; n++) for (let at = 0; at < mib.length; ) at += writeSync(1, mib, at); return 'written'";
+    root.addFixture('floods', input({ run: write }), { timeoutMs: 20_000 });
+    await start();
+    await running.ready();
+    const answer = await ask('x', {}, 30_000);
+    expect(answer.outcomes).toMatchObject([{ outcome: 'continued', reason: 'written' }]);
+  });
+
+  it('get a deadline beyond the time of this host, so that what they say of theirs never comes first', async () => {
+    root.addFixture('late', input({ deadline: true }), { timeoutMs: 5_000 });
+    await start();
+    await running.ready();
+    // Of many, since a busy machine may take its time between making a call and sending it.
+    const left: number[] = [];
+    for (let n = 0; n < 20; n++) left.push(Number((await ask('x', {}, 30_000)).outcomes[0]?.reason));
+    expect(Math.max(...left)).toBeGreaterThan(5_000);
+  });
+
   it('open their breaker after five time-outs, then fail in milliseconds', async () => {
     root.addFixture('hangs', input({ hang: true }), { timeoutMs: 50 });
     await start();
@@ -290,13 +322,14 @@ describe('plugins that misbehave', () => {
     expect(status('throws')?.pid).toBe(pid);
   });
 
-  it('ignore Shutdown or spin: they are killed with everything they started', async () => {
+  it('ignore or lack Shutdown, or spin: they are killed with everything they started', async () => {
+    root.addFixture('lacks', { grandchild: root.path, shutdown: { lacks: true } });
     root.addFixture('ignores', { grandchild: root.path, shutdown: { ignore: true } });
     root.addFixture('spins', { ...input({ spin: true }), grandchild: root.path });
     await start();
     await running.ready();
     expect((await ask('x', {}, 300)).failure).toMatchObject({ code: 'gate_timeout', plugin: 'spins' });
-    expect(processesOf(root.path).length).toBeGreaterThanOrEqual(4);
+    expect(processesOf(root.path).length).toBeGreaterThanOrEqual(6);
     const startedAt = performance.now();
     await running.host.drain(0);
     expect(performance.now() - startedAt).toBeLessThan(8_000);

@@ -141,7 +141,9 @@ async function main() {
       }
     },
     onEvent: (call, callback) => {
-      noteCancel(call, config.answers?.[call.request.type] ?? {});
+      const answer = config.answers?.[call.request.type] ?? {};
+      noteCancel(call, answer);
+      if (answer.deadline) return callback(null, { ...call.request, reason: String(call.getDeadline() - Date.now()) });
       behave(call.request).then(
         (reply) => callback(null, reply),
         (error) => callback({ code: grpc.status.UNKNOWN, details: error.message }),
@@ -181,13 +183,15 @@ async function main() {
       call.on('end', () => call.end());
     },
   });
-  server.addService(packages.plugin.GRPCController.service, {
-    shutdown: (_, callback) => {
-      if (config.shutdown?.hang) return;
-      callback(null, {});
-      if (!config.shutdown?.ignore) setTimeout(() => process.exit(0), 10);
-    },
-  });
+  if (!config.shutdown?.lacks) {
+    server.addService(packages.plugin.GRPCController.service, {
+      shutdown: (_, callback) => {
+        if (config.shutdown?.hang) return;
+        callback(null, {});
+        if (!config.shutdown?.ignore) setTimeout(() => process.exit(0), 10);
+      },
+    });
+  }
   if (config.grandchild) spawn('/bin/sh', ['-c', `sleep 600; : ${config.grandchild}`], { stdio: 'inherit' });
   const socket = join(mkdtempSync(join(env.PLUGIN_UNIX_SOCKET_DIR || tmpdir(), 'p')), 's');
   await new Promise((resolve, reject) =>
