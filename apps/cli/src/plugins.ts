@@ -18,7 +18,14 @@ interface Explanation {
     port: string;
     budgetMs?: number;
     failurePolicy?: string;
-    subscribers: { plugin: string; failurePolicy?: string; required?: boolean; ready?: boolean; shadow?: boolean }[];
+    subscribers: {
+      plugin: string;
+      version?: string;
+      failurePolicy?: string;
+      required?: boolean;
+      ready?: boolean;
+      shadow?: boolean;
+    }[];
   }[];
   warnings?: string[];
 }
@@ -63,8 +70,12 @@ export function pluginsCommand(): Command {
             answer.ports.map((port) => [
               port.port,
               port.subscribers
-                .map(({ plugin, ready, shadow }) =>
-                  [plugin, ...(shadow ? ['(shadow)'] : []), ...(ready === false ? ['(not ready)'] : [])].join(' '),
+                .map(({ plugin, version, ready, shadow }) =>
+                  [
+                    version === undefined ? plugin : `${plugin}@${version}`,
+                    ...(shadow ? ['(shadow)'] : []),
+                    ...(ready === false ? ['(not ready)'] : []),
+                  ].join(' '),
                 )
                 .join(' → ') || '–',
               port.failurePolicy,

@@ -48,6 +48,7 @@ describe('the explanation of the chain', () => {
     chainOf(
       {
         readiness: () => ({ ready: true, reason: '' }),
+        differences: () => [],
         ports: () => [{ port, subscribers, budgetMs: 2_000, failurePolicy: 'closed' }],
       },
       { epoch: 1, disabled: [] },
@@ -62,6 +63,37 @@ describe('the explanation of the chain', () => {
       expect(warnings(port, subscriber('first'), subscriber('watcher', true))).toEqual([]);
     },
   );
+
+  it('says where plugin-hosts differ, and takes two versions of a plugin for one place of the chain', () => {
+    const replicas = (one: string, other?: string) => [
+      { replica: 'a:1', version: one },
+      { replica: 'b:1', ...(other === undefined ? {} : { version: other }) },
+    ];
+    const { warnings: said } = chainOf(
+      {
+        readiness: () => ({ ready: true, reason: '' }),
+        ports: () => [
+          {
+            port: 'agent/input',
+            subscribers: [subscriber('guard'), subscriber('guard')],
+            budgetMs: 2_000,
+            failurePolicy: 'closed',
+          },
+        ],
+        differences: () => [
+          { port: 'agent/input', plugin: 'guard', replicas: replicas('1.0.0', '2.0.0') },
+          { port: 'agent/input', plugin: 'guard', replicas: replicas('1.0.0', '1.0.0') },
+          { port: 'agent/input', plugin: 'new', replicas: replicas('1.0.0') },
+        ],
+      },
+      { epoch: 1, disabled: [] },
+    );
+    expect(said).toEqual([
+      expect.stringMatching(/^agent\/input: plugin-hosts differ in guard: 1\.0\.0 on a:1, 2\.0\.0 on b:1\./),
+      expect.stringMatching(/^agent\/input: plugin-hosts differ in guard \(other code, configuration or settings\)/),
+      expect.stringMatching(/^agent\/input: plugin-hosts differ in new: 1\.0\.0 on a:1, not asked on b:1\./),
+    ]);
+  });
 
   it('does not where nothing is vetoed', () => {
     expect(warnings('agent/request', subscriber('first'), subscriber('second'))).toEqual([]);

@@ -82,7 +82,7 @@ export function unreachable(replicas: readonly ReplicaPlugins[]): { replica: str
 
 /** The effective chain of every port, as this gateway would ask it now. */
 export function chainOf(
-  hosts: Pick<PluginHosts, 'ports' | 'readiness'>,
+  hosts: Pick<PluginHosts, 'ports' | 'readiness' | 'differences'>,
   desired: { readonly epoch: number; readonly disabled: readonly string[] },
 ): PluginChain {
   const { ready, reason } = hosts.readiness();
@@ -93,7 +93,7 @@ export function chainOf(
     ...(reason === '' ? {} : { reason }),
     disabled: [...desired.disabled],
     ports,
-    warnings: ports.flatMap(orderWarning),
+    warnings: [...hosts.differences().map(differenceWarning), ...ports.flatMap(orderWarning)],
   };
 }
 
@@ -115,10 +115,22 @@ function portOf({ port, subscribers, budgetMs, failurePolicy, failing }: PortSum
   };
 }
 
+function differenceWarning({ port, plugin, replicas }: ReturnType<PluginHosts['differences']>[number]): string {
+  const versions = replicas.map(({ replica, version }) => {
+    if (version === undefined) return `not asked on ${replica}`;
+    return `${version === '' ? 'no version' : version} on ${replica}`;
+  });
+  const same = new Set(versions.map((text) => text.split(' on ')[0])).size === 1;
+  const why = same ? ' (other code, configuration or settings)' : '';
+  return `${port}: plugin-hosts differ in ${plugin}${why}: ${versions.join(', ')}. While a roll goes on this is expected; else restart the host that is behind`;
+}
+
 function orderWarning({ port, subscribers }: PluginChain['ports'][number]): string[] {
   const asked = subscribers.filter((one) => one.shadow !== true);
   if (!JUDGED_IN_ORDER.has(port) || asked.length < 2) return [];
-  const [first, ...later] = asked.map((one) => one.plugin);
+  // Two versions of one plugin, on two replicas, are one place of the chain.
+  const [first, ...later] = [...new Set(asked.map((one) => one.plugin))];
+  if (later.length === 0) return [];
   const names = later.join(', ');
   return [`${port}: ${names} may change what ${first} has judged; order follows folder names, and reinvoke asks again`];
 }

@@ -446,6 +446,52 @@ describe('several replicas', () => {
     expect([down.asked.length, up.asked.length]).toEqual([0, 4]);
   });
 
+  it('one that lacks a plugin which another asks is passed over, until it is the only one', async () => {
+    const before = await hostWith({ 'agent/input': [{ plugin: 'old' }] });
+    const after = await hostWith({ 'agent/input': [{ plugin: 'old' }, { plugin: 'new' }] });
+    const bridge = await readyWith([before, after]);
+    await until(() => bridge.differences().length > 0, 'both known');
+    expect(bridge.differences()).toEqual([
+      {
+        port: 'agent/input',
+        plugin: 'new',
+        replicas: [before, after]
+          .map((host) => ({ replica: `ipv4:${host.url}`, ...(host === after ? { version: '1.0.0' } : {}) }))
+          .sort((a, b) => (a.replica < b.replica ? -1 : 1)),
+      },
+    ]);
+    const calls = Array.from({ length: 20 }, () => askInput(bridge));
+    expect((await Promise.all(calls)).every(({ kind }) => kind === 'continue')).toBe(true);
+    expect([before.asked.length, after.asked.length]).toEqual([0, 20]);
+    // It is never waited for: a plugin that was taken out on the newer replicas would end every gate meanwhile.
+    await after.kill();
+    expect((await askInput(bridge)).kind).toBe('continue');
+    expect(before.asked.length).toBeGreaterThan(0);
+  });
+
+  it('a plugin that is new only for others makes no difference', async () => {
+    const before = await hostWith({ 'agent/input': [{ plugin: 'old' }] });
+    const after = await hostWith({
+      'agent/input': [{ plugin: 'old' }, { plugin: 'new', matchJson: '{"tenants":["else"]}' }],
+    });
+    const bridge = await readyWith([before, after]);
+    await until(() => bridge.differences().length > 0, 'both known');
+    let free: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => {
+      free = resolve;
+    });
+    for (const host of [before, after]) {
+      host.onDispatch = async (request) => {
+        await held;
+        return answerTo(request);
+      };
+    }
+    const calls = Array.from({ length: 4 }, () => askInput(bridge));
+    await until(() => before.asked.length === 2 && after.asked.length === 2, 'shared evenly');
+    free();
+    await Promise.all(calls);
+  });
+
   it('one below the epoch refuses and another is taken', async () => {
     const behind = await hostWith({ 'agent/input': [{}] });
     const ahead = await hostWith({ 'agent/input': [{}] });

@@ -4,6 +4,7 @@ import { defaultGateBudgetMs, type Port, ports } from '@codedock/proto';
 import type { MatchSubject } from '../ports/match.js';
 import { type FailurePolicy, portSpec, strictest } from '../ports/port-table.js';
 import { parseAddress, resolveHost } from './addresses.js';
+import type { ChainDifference } from './chain-differences.js';
 import { ChainMemory } from './chain-memory.js';
 import { holds, sha256, type ViewSubscriber } from './chain-view.js';
 import { GateAsker } from './gate-asker.js';
@@ -67,6 +68,8 @@ export interface PluginHosts {
   onReadyChange(listener: (readiness: PluginReadiness) => void): () => void;
   /** Ports with something to ask now, in loop order. */
   ports(): readonly PortSummary[];
+  /** Where replicas would not ask the same now; empty with one replica. */
+  differences(): readonly ChainDifference[];
   /** Newest chain epoch seen; 0 before the first snapshot. */
   epoch(): number;
   readonly plugins: PluginAdmin;
@@ -135,6 +138,7 @@ export function connectPluginHosts(options: PluginHostsOptions): PluginHosts {
       });
     },
     ports: () => summaries(replicas.standing, gateTimeoutMs),
+    differences: () => replicas.differences(),
     epoch: () => replicas.epoch,
     plugins: pluginAdmin(replicas),
     async close() {

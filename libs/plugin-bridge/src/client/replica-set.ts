@@ -2,6 +2,7 @@ import type { Clock } from '@codedock/domain';
 import type { Port } from '@codedock/proto';
 import type { MatchSubject } from '../ports/match.js';
 import { type HostAddress, type ReplicaAddress, replicasOf } from './addresses.js';
+import { type ChainDifference, chainDifferences } from './chain-differences.js';
 import type { ChainMemory } from './chain-memory.js';
 import { type ChainView, holds } from './chain-view.js';
 import type { BridgeLogger, BridgeMetrics } from './options.js';
@@ -67,17 +68,28 @@ export class ReplicaSet {
   }
 
   /**
-   * The best replica for a gate: a live Watch, every required plugin that would be asked ready, fewest calls under way.
-   * Undefined when none serves the port.
+   * The best replica for a gate: a live Watch, every plugin that some replica would ask, every required one of them ready,
+   * fewest calls under way. Undefined when none serves the port.
    */
   forGate(port: Port, subject: MatchSubject, except: ReadonlySet<Replica>): Replica | undefined {
+    // While a chain is rolled out replicas differ: a plugin that is new on some must not be left out by asking another.
+    const wanted = this.standing.gates[port]?.subscribers.filter((one) => holds(one.matches, subject)) ?? [];
     return this.best(except, (replica, view) => {
       if (view.missing.some((one) => holds(one.matches, subject))) return undefined;
       const subscribers = view.ports.get(port);
       if (subscribers === undefined) return undefined;
       const waiting = subscribers.some((one) => one.required && !one.ready && holds(one.matches, subject));
-      return (replica.watching ? 0 : 2) + (waiting ? 1 : 0);
+      const lacks = wanted.some(({ plugin }) => !subscribers.some((one) => one.plugin === plugin));
+      return (replica.watching ? 0 : 2) + (waiting ? 1 : 0) + (lacks ? 1.5 : 0);
     });
+  }
+
+  /** Where replicas that serve now would not ask the same, for people: a roll that goes on, or one that got stuck. */
+  differences(): readonly ChainDifference[] {
+    const serving = this.all.filter((replica) => replica.serves(this.options.snapshotServesMs)).sort(byTarget);
+    return chainDifferences(
+      serving.flatMap(({ address, view }) => (view === undefined ? [] : [{ replica: address.target, view }])),
+    );
   }
 
   /** A replica on which a plugin watches the port. */
