@@ -14,6 +14,7 @@ import { failure } from './grpc/status.js';
 import { absentHostApi, connectHostApi, type HostApiConnection } from './host-calls/host-api-client.js';
 import { Guardian } from './process/guardian.js';
 import { sweepSocketDirectories } from './process/socket-directory.js';
+import { sweepOrphans } from './process/sweep-orphans.js';
 import { PluginSet } from './session/plugin-set.js';
 import { pluginStatus, snapshotOf } from './watch/snapshot.js';
 import { SnapshotFeed } from './watch/snapshot-feed.js';
@@ -71,6 +72,9 @@ export class PluginHost {
 
   /** Finds the plugins, and starts them as soon as the gateway has said which are disabled. */
   async start(): Promise<void> {
+    const orphans = await sweepOrphans();
+    if (orphans > 0)
+      this.log.warn({ orphans }, 'ended plugin processes of a host that was killed together with its guardian');
     const swept = await sweepSocketDirectories();
     if (swept > 0) this.log.info({ swept }, 'removed socket folders of hosts that are gone');
     await this.set.discover();

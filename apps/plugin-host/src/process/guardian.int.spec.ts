@@ -1,10 +1,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface, type Interface } from 'node:readline';
 import { createPluginRoot, type PluginRoot, repositoryRoot } from '../../test/plugin-folder.js';
 import { until } from '../../test/test-host.js';
+import { sweepOrphans } from './sweep-orphans.js';
 
 let root: PluginRoot;
 
@@ -101,6 +102,57 @@ describe('the end of the host', () => {
     await exited;
     await until(() => ![plugin, child, session, orphan].some(runs));
     if (runs(bare)) process.kill(bare, 'SIGKILL');
+  });
+});
+
+describe('the end of the host and of its guardian', () => {
+  /** Every child of a process that is a guardian. */
+  const guardiansOf = (host: number) =>
+    readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name))
+      .map(Number)
+      .filter((pid) => {
+        try {
+          const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+          const parent = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1];
+          return parent === String(host) && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('\0guardian\0');
+        } catch {
+          return false;
+        }
+      });
+
+  it.each([['alone'], ['with the plugin']])(
+    '%s leaves what the start of the next host ends, and nothing else',
+    async (what) => {
+      const living = await started();
+      const { host, pids } = await started();
+      const [plugin = 0, child = 0, session = 0, orphan = 0, bare = 0] = pids;
+      const guardians = guardiansOf(host.pid ?? 0);
+      expect(guardians).toHaveLength(1);
+      const exited = once(host, 'exit');
+      for (const pid of guardians) process.kill(pid, 'SIGKILL');
+      host.kill('SIGKILL');
+      if (what === 'with the plugin') process.kill(plugin, 'SIGKILL');
+      await exited;
+      await sweepOrphans();
+      await until(() => ![plugin, child, session, orphan].some(runs));
+      if (what === 'alone') await until(() => !runs(bare));
+      else if (runs(bare)) process.kill(bare, 'SIGKILL');
+      expect(living.pids.filter((pid) => !runs(pid))).toEqual([]);
+      living.host.kill('SIGKILL');
+      await until(() => !living.pids.some(runs));
+    },
+  );
+
+  it('is no reason to touch a process that claims a host of another namespace, or none', async () => {
+    const marked = (mark: string) =>
+      spawn('/bin/sleep', ['604'], { env: { CODEDOCK_PLUGIN_INSTANCE: mark }, stdio: 'ignore' });
+    const others = [marked('1-1-1-abc.1'), marked('abc.1'), marked('')];
+    await Promise.all(others.map((child) => once(child, 'spawn')));
+    await sweepOrphans();
+    expect(others.map(({ exitCode, signalCode }) => exitCode ?? signalCode)).toEqual([null, null, null]);
+    for (const child of others) child.kill('SIGKILL');
+    await Promise.all(others.map((child) => once(child, 'exit')));
   });
 });
 

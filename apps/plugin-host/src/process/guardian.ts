@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
 import { Socket } from 'node:net';
 import type { Logger } from '@codedock/platform';
+import { hostMark } from './host-mark.js';
 import { killGroup, killMarked } from './kill-processes.js';
 import { LimitWatch } from './limit-watch.js';
 import { LineSplitter } from './line-splitter.js';
@@ -73,7 +73,7 @@ const sweepTimeoutMs = 3_000;
 /** Keeps plugin processes from outliving this host: one small process that holds a pipe to it. */
 export class Guardian {
   readonly limits = new LimitWatch();
-  private readonly mark = randomBytes(12).toString('hex');
+  private readonly mark = hostMark();
   private instances = 0;
   private child: ChildProcess | undefined;
   private respawn: NodeJS.Timeout | undefined;

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { readdir, readFile } from 'node:fs/promises';
 
 /** Variable by which every process of a plugin is known, whatever group or session it has moved to. */
@@ -54,6 +55,20 @@ export async function descendantsOf(roots: readonly number[]): Promise<number[]>
 export async function runs(pid: number): Promise<boolean> {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
   return /^[^ZX]/.test(status.slice(status.lastIndexOf(')') + 2));
+}
+
+/**
+ * When a process was started, in ticks since the system's own start: with its id it is one process for good. Undefined for
+ * one that has ended, whether somebody has taken note of that or not, and where there is no /proc.
+ */
+export function startOf(pid: number): string | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return fields[0] === 'Z' || fields[0] === 'X' ? undefined : fields[19];
+  } catch {
+    return undefined;
+  }
 }
 
 /** MiB resident in memory; 0 for a process that is gone. */
