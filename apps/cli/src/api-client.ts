@@ -18,7 +18,7 @@ export interface ApiClient {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   /** JSON of a successful answer. @throws ApiFailure with the problem's code and detail otherwise. */
-  call<T>(method: string, path: string, body?: unknown): Promise<T>;
+  call<T>(method: string, path: string, body?: unknown, more?: Readonly<Record<string, string>>): Promise<T>;
 }
 
 /** The client for a command's global options. @throws when there is no API key for the gateway or it cannot be reached. */
@@ -29,7 +29,7 @@ export function apiClient(command: Command): ApiClient {
   return {
     url: base,
     headers,
-    call: (method, path, body) => request(base, headers, method, path, body),
+    call: (method, path, body, more) => request(base, { ...headers, ...more }, method, path, body),
   };
 }
 

@@ -1,8 +1,10 @@
 import { Command } from 'commander';
+import { agentsCommand } from './agents.js';
 import { approvalsCommand } from './approvals.js';
 import { auditCommand } from './audit.js';
 import { config } from './config.js';
 import { keysCommand } from './keys/command.js';
+import { memoryCommand } from './memory.js';
 import { pluginsCommand } from './plugins.js';
 import { retentionCommand } from './retention.js';
 import { runsCommand } from './runs.js';
@@ -28,6 +30,8 @@ export function program(): Command {
   command.addCommand(approvalsCommand());
   command.addCommand(toolCallsCommand());
   command.addCommand(pluginsCommand());
+  command.addCommand(agentsCommand());
+  command.addCommand(memoryCommand());
   command.addCommand(retentionCommand());
   command.addCommand(secretsCommand());
   command.addCommand(auditCommand());

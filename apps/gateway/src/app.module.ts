@@ -15,6 +15,7 @@ import { METRICS_HANDLER, MetricsController } from './health/metrics.controller.
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { KeysController } from './keys/keys.controller.js';
+import { MemoryController } from './memory/memory.controller.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
@@ -69,6 +70,7 @@ export function appModule(parts: AppParts): DynamicModule {
       PluginValuesController,
       SecretsController,
       KeysController,
+      MemoryController,
       StreamTokensController,
       AdminAuditController,
       AuditController,

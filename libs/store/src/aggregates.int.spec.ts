@@ -134,7 +134,7 @@ describe('plain aggregates', () => {
         ...(expiresAt === undefined ? {} : { expiresAt }),
       });
     const key = await create('ci', 'hash-1');
-    expect(await store.keys.authenticate('hash-1')).toEqual(key);
+    expect(await store.keys.authenticate('hash-1')).toMatchObject(key);
     expect(await store.keys.authenticate('hash-2')).toBeUndefined();
     await expect(create('ci', 'hash-3')).rejects.toMatchObject({ code: 'conflict' });
     await create('old', 'hash-4', new Date(Date.now() - 1_000).toISOString());

@@ -34,6 +34,8 @@ import type {
   Usage,
   WebhookEvent,
 } from '@codedock/domain';
+import type { AgentEditing } from './agent-contract.js';
+import type { MemoryEditing, MemoryEntry, MemoryOwner } from './memory-contract.js';
 import type { RetentionStore, SessionDeletionStore } from './retention-contract.js';
 import type { SecretStore } from './secret-contract.js';
 import type { StreamTokenStore } from './stream-token-contract.js';
@@ -811,21 +813,6 @@ export interface RunTrace {
 
 // ─── Memory, idempotency ─────────────────────────────────────────────────────────────────────────────────────────────
 
-export type MemoryScope = 'session' | 'user' | 'tenant';
-
-/** Whose memory: a session id, an end user's name, or `''` for the tenant. */
-export interface MemoryOwner {
-  readonly tenantId: string;
-  readonly scope: MemoryScope;
-  readonly owner: string;
-}
-
-export interface MemoryEntry {
-  readonly name: string;
-  readonly text: string;
-  readonly updatedAt: string;
-}
-
 export interface MemoryStore {
   get(owner: MemoryOwner, name: string): Promise<MemoryEntry | undefined>;
   upsert(owner: MemoryOwner, name: string, text: string): Promise<MemoryEntry>;
@@ -931,7 +918,7 @@ export interface KeyStore {
   authenticate(hash: string): Promise<(ApiKey & { readonly tenantName: string }) | undefined>;
 }
 
-export interface AgentStore {
+export interface AgentStore extends AgentEditing {
   /** A tenant's own profiles and the installation's, by name. */
   list(tenantId: string): Promise<AgentProfile[]>;
   /** The tenant's own, else the installation's; undefined when there is none. */
@@ -1045,7 +1032,7 @@ export interface Store {
   readonly toolCalls: ToolCallStore;
   readonly webhooks: WebhookStore;
   readonly audit: AuditStore;
-  readonly memory: MemoryStore;
+  readonly memory: MemoryStore & MemoryEditing;
   readonly idempotency: IdempotencyStore;
   readonly tenants: TenantStore;
   readonly keys: KeyStore;

@@ -1,6 +1,8 @@
+export type * from './agent-contract.js';
 export { type HashedApiKey, hashedApiKey, newApiKey } from './api-key.js';
 export type * from './contract.js';
 export { INSTALLATION } from './installation.js';
+export type * from './memory-contract.js';
 export { type Migrated, type MigrateOptions, migrate } from './migrate.js';
 export { openStore } from './open-store.js';
 export * from './retention-contract.js';

@@ -1,9 +1,11 @@
-import type { MemoryEntry, MemoryOwner, MemoryStore } from './contract.js';
+import { AppError } from '@codedock/domain';
+import type { MemoryStore } from './contract.js';
 import type { Database } from './database.js';
 import type { Memory } from './generated/client.js';
+import type { MemoryEditing, MemoryEntry, MemoryInfo, MemoryOwner } from './memory-contract.js';
 
 /** Named texts of a session, an end user or a tenant. */
-export function memoryStore(database: Database): MemoryStore {
+export function memoryStore(database: Database): MemoryStore & MemoryEditing {
   return {
     async get({ tenantId, scope, owner }, name) {
       const row = await database.plain((prisma) =>
@@ -23,6 +25,50 @@ export function memoryStore(database: Database): MemoryStore {
           }),
         ),
       );
+    },
+
+    async list({ tenantId, scope, owner }, { limit, after, query }) {
+      const rows = await database.rows<{ info: MemoryInfo }>(
+        `SELECT jsonb_build_object('name', m.name, 'characters', char_length(m.text),
+           'updatedAt', codedock_time(m.updated_at)) AS info
+         FROM memory m WHERE m.tenant_id = $1 AND m.scope = $2 AND m.owner = $3
+           AND ($4::text IS NULL OR m.name COLLATE "C" > $4)
+           AND ($5::text IS NULL OR position(lower($5) IN lower(m.name)) > 0 OR position(lower($5) IN lower(m.text)) > 0)
+         ORDER BY m.name COLLATE "C" LIMIT $6`,
+        [tenantId, scope, owner, after ?? null, query ?? null, limit],
+      );
+      return rows.map((row) => row.info);
+    },
+
+    async set({ tenantId, scope, owner }, { name, text, maxEntries, actor }) {
+      const [row] = await database.rows<{ entry: MemoryEntry }>(
+        `WITH known AS (
+           SELECT count(*) AS entries, coalesce(bool_or(name = $4), false) AS present FROM memory
+           WHERE tenant_id = $1 AND scope = $2 AND owner = $3), stored AS (
+           INSERT INTO memory (tenant_id, scope, owner, name, text, updated_at)
+             SELECT $1::uuid, $2::text, $3::text, $4::text, $5::text, codedock_now() FROM known
+             WHERE present OR entries < $6
+           ON CONFLICT (tenant_id, scope, owner, name) DO UPDATE SET text = excluded.text, updated_at = excluded.updated_at
+           RETURNING *), audited AS (
+           INSERT INTO admin_audit (tenant_id, actor, action, target, detail)
+             SELECT tenant_id, $7, 'memory.set', name, jsonb_build_object('scope', scope, 'owner', owner) FROM stored)
+         SELECT jsonb_build_object('name', name, 'text', text, 'updatedAt', codedock_time(updated_at)) AS entry FROM stored`,
+        [tenantId, scope, owner, name, text, maxEntries, actor],
+      );
+      if (row !== undefined) return row.entry;
+      throw new AppError('conflict', `This memory holds ${maxEntries} entries already; delete some.`);
+    },
+
+    async remove({ tenantId, scope, owner }, name, actor) {
+      const rows = await database.rows(
+        `WITH gone AS (
+           DELETE FROM memory WHERE tenant_id = $1 AND scope = $2 AND owner = $3 AND name = $4 RETURNING *)
+         INSERT INTO admin_audit (tenant_id, actor, action, target, detail)
+           SELECT tenant_id, $5, 'memory.deleted', name, jsonb_build_object('scope', scope, 'owner', owner) FROM gone
+           RETURNING 1`,
+        [tenantId, scope, owner, name, actor],
+      );
+      return rows.length > 0;
     },
 
     async search({ tenantId, scope, owner }, query, limit) {

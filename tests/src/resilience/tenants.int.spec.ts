@@ -7,8 +7,8 @@ interface OpenApi {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
-/** Routes whose parameter names something of the installation, not of a tenant; what a tenant keeps there has its own test. */
-const INSTALLATION_WIDE = /^\/v1\/(agents|plugins)\/\{name\}/;
+/** Routes whose parameter is a name that two tenants may both have; what a tenant keeps there has its own test. */
+const BY_NAME = /^\/v1\/(agents|memory|plugins)\/\{name\}/;
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
 let system: System;
@@ -106,7 +106,7 @@ describe("another tenant's key", () => {
     const own = { sessionId, runId, approvalId, callId, webhookId, keyId: keys.body.items[0]?.id as string };
     const walked: string[] = [];
     for (const { name, method, path } of requests()) {
-      if (!path.includes('{') || INSTALLATION_WIDE.test(path)) continue;
+      if (!path.includes('{') || BY_NAME.test(path)) continue;
       walked.push(name);
       const unknown = Object.fromEntries(Object.keys(own).map((parameter) => [parameter, randomUUID()]));
       const body = method === 'GET' ? undefined : (bodies()[name] ?? {});
@@ -166,6 +166,27 @@ describe("another tenant's key", () => {
     expect((await list(foreignKey)).items).toEqual([]);
     await system.api('DELETE', `${path}/limit?scope=tenant`, undefined, { key: foreignKey });
     expect((await list()).items).toHaveLength(1);
+  });
+
+  it('has agent profiles and a memory of its own', async () => {
+    const model = { provider: 'fake', name: 'fake' };
+    expect((await system.api('POST', '/v1/agents', { name: 'private', model })).status).toBe(201);
+    const text = { scope: 'tenant', text: 'private' };
+    expect((await system.api('PUT', '/v1/memory/private', text)).status).toBe(200);
+    for (const [method, path] of [
+      ['GET', '/v1/agents/private'],
+      ['PUT', '/v1/agents/private'],
+      ['DELETE', '/v1/agents/private'],
+      ['GET', '/v1/memory/private?scope=tenant'],
+      ['DELETE', '/v1/memory/private?scope=tenant'],
+    ] as const) {
+      const body = method === 'PUT' ? { model } : undefined;
+      const headers = { 'if-match': '*' };
+      const foreign = await system.api(method, path, body, { key: foreignKey, headers });
+      expect({ method, path, status: foreign.status }).toEqual({ method, path, status: 404 });
+    }
+    expect((await system.api('GET', '/v1/agents/private')).status).toBe(200);
+    expect((await system.api('GET', '/v1/memory/private?scope=tenant')).status).toBe(200);
   });
 
   it('has idempotency keys of its own', async () => {

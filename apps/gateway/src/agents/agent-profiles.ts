@@ -33,6 +33,11 @@ export class AgentProfiles {
     throw invalid('body', [{ path: '/mode', message: `names no mode of the agent ${agent}; it has: ${known}` }]);
   }
 
+  /** A profile was changed here; other processes notice within the time of the cache. */
+  forget(tenantId: string, name: string): void {
+    this.cached.delete(`${tenantId} ${name}`);
+  }
+
   private find(tenantId: string, name: string): Promise<AgentProfile | undefined> {
     const id = `${tenantId} ${name}`;
     const now = this.now();

@@ -198,7 +198,7 @@ describe('every route × bad input', () => {
       ]) {
         const answer = await gateway.send(method, `${address}?${query}`, { key: own.key });
         expectProblem(answer, 422, 'invalid_request');
-        expect(answer.body.errors[0].path).toBe(at);
+        expect(answer.body.errors.map((error: { path: string }) => error.path)).toContain(at);
       }
     }
   });

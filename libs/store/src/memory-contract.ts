@@ -1,0 +1,35 @@
+export type MemoryScope = 'session' | 'user' | 'tenant';
+
+/** Whose memory: a session id, an end user's name, or `''` for the tenant. */
+export interface MemoryOwner {
+  readonly tenantId: string;
+  readonly scope: MemoryScope;
+  readonly owner: string;
+}
+
+export interface MemoryEntry {
+  readonly name: string;
+  readonly text: string;
+  readonly updatedAt: string;
+}
+
+/** An entry without its text. */
+export interface MemoryInfo {
+  readonly name: string;
+  /** Length of the text in Unicode characters. */
+  readonly characters: number;
+  readonly updatedAt: string;
+}
+
+/** Memory as people edit it; every change is audited, without the text. */
+export interface MemoryEditing {
+  /** By name; `after` is the name of the last one of the former page. Those whose name or text contains the query, ignoring case. */
+  list(owner: MemoryOwner, page: { limit: number; after?: string; query?: string }): Promise<MemoryInfo[]>;
+  /** Throws conflict when it would be a new entry and there are `maxEntries`. */
+  set(
+    owner: MemoryOwner,
+    entry: { name: string; text: string; maxEntries: number; actor: string },
+  ): Promise<MemoryEntry>;
+  /** False when there was none. */
+  remove(owner: MemoryOwner, name: string, actor: string): Promise<boolean>;
+}
