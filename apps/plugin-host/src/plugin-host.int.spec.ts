@@ -390,6 +390,37 @@ describe('what administrators do', () => {
     expect(failures).toEqual([]);
   });
 
+  it('reload again and again while calls hang: few processes of the past are left', async () => {
+    root.addFixture('one', { tools: [{ name: 'lookup' }], execute: { hang: true } }, { maxToolCalls: 8 });
+    await start();
+    await running.ready();
+    const hanging: Promise<unknown>[] = [];
+    const counts: number[] = [];
+    for (let n = 0; n < 4; n++) {
+      const input = plugin.MethodInput.fromPartial({ name: 'lookup' });
+      hanging.push(
+        running.host.executeTool({ input, timeoutMs: 6_000, minChainEpoch: 0 }, new AbortController().signal),
+      );
+      await running.host.reloadPlugin('one');
+      counts.push(processesOf(root.path).length);
+    }
+    expect(Math.max(...counts)).toBeLessThanOrEqual(3);
+    await Promise.all(hanging);
+  });
+
+  it('see no tools of a plugin that has ended for good, while its gates fail', async () => {
+    root.addFixture('ends', { ...input({ exit: 1 }), tools: [{ name: 'lookup' }] }, { restart: { policy: 'never' } });
+    await start();
+    await running.ready();
+    expect(running.host.snapshot().tools).toMatchObject([{ plugin: 'ends' }]);
+    await ask('x');
+    await until(() => status('ends')?.state === 'failed');
+    expect(running.host.snapshot().tools).toEqual([]);
+    expect((await ask('x')).failure).toMatchObject({ code: 'gate_unavailable', plugin: 'ends' });
+    await running.host.startPlugin('ends');
+    expect(running.host.snapshot().tools).toMatchObject([{ plugin: 'ends' }]);
+  });
+
   it('stop takes a plugin out, start brings it back', async () => {
     root.addFixture('one', input({ type: 'input/blocked', reason: 'no' }));
     await start();

@@ -14,6 +14,8 @@ import { Slots } from './slots.js';
 
 /** Milliseconds a replaced generation may take to finish its calls. */
 const drainTimeoutMs = 30_000;
+/** Replaced generations that may still finish their calls; a further reload waits for one of them. */
+const mostRetired = 2;
 /** Milliseconds calls in flight get when an administrator or the host's end stops a plugin. */
 const stopDrainMs = 3_000;
 /** A time-out counts against a plugin only if it had this many milliseconds, or all it was promised. */
@@ -69,6 +71,8 @@ export class PluginSession {
   /** Why it is not ready; empty when it is. */
   reason = 'not started yet';
   everReady = false;
+  /** Its process has ended and is not started again by itself. */
+  gaveUp = false;
   restarts = 0;
   private current: Generation | undefined;
   private lastIdentity: PluginIdentity;
@@ -186,6 +190,8 @@ export class PluginSession {
     this.schedule.reset();
     clearTimeout(this.restartTimer);
     return this.inOrder(async () => {
+      // Or every reload of a plugin whose calls hang would leave one more process.
+      while (this.retired.size >= mostRetired) await Promise.race(this.retired);
       const previous = this.current;
       if (previous === undefined) {
         this.candidate = candidate;
@@ -421,6 +427,7 @@ export class PluginSession {
       ? why
       : `${why}; it is not started again ("restart.policy" is "${this.schedule.settings.policy}"): start it with codedock plugins start ${this.name}`;
     this.schedule.ended(readyForMs);
+    this.gaveUp = !restarts;
     this.change('failed', reason);
     this.log.error({ reason }, 'plugin failed');
     if (readyForMs === 0) this.context.onRecord(this.name, 'failed', reason.slice(0, 1024));
@@ -431,6 +438,7 @@ export class PluginSession {
   }
 
   private change(state: PluginState, reason: string): void {
+    if (state !== 'failed') this.gaveUp = false;
     this.state = state;
     this.reason = reason;
     metrics.pluginReady.set(state === 'ready' ? 1 : 0, { plugin: this.name });

@@ -279,8 +279,8 @@ export class PluginSet {
           budgets.set(subscription, Math.max(budgets.get(subscription) ?? this.context.limits.gateTimeoutMs, declared));
         }
       }
-      // Tools of a plugin that only watches would be one of its effects.
-      for (const tool of session.shadow ? [] : session.tools.list()) {
+      // Tools of a plugin that only watches would be one of its effects; one that is gone for good executes none.
+      for (const tool of session.shadow || session.gaveUp ? [] : session.tools.list()) {
         if (!tools.has(tool.name)) tools.set(tool.name, { session, tool, matches });
       }
     }

@@ -61,6 +61,16 @@ function on<P extends Port>(port: P, payload: unknown, answer: Answer = {}): Por
 const everyPort = Object.keys(events) as Port[];
 const sentValue = (port: Port) => JSON.parse(sentOn(port).payload.toString()) as JsonObject;
 
+describe('a payload', () => {
+  it.each(Object.keys(events) as Port[])('of %s under other names is broken, an empty one unchanged', (port) => {
+    expect(on(port, { text: 'redacted', Content: 'x' })).toMatchObject({
+      outcome: 'invalid',
+      invalid: expect.stringContaining(`none of the members of ${port}`),
+    });
+    expect(on(port, {})).toMatchObject({ outcome: 'continued', changed: false });
+  });
+});
+
 describe('payloads', () => {
   it('have the wire shapes, without nulls, absent fields and credentials', () => {
     const wire = Object.fromEntries(everyPort.map((port) => [port, sentOn(port).payload.toString()]));

@@ -59,6 +59,16 @@ export interface PortReply<P extends Port = Port> {
 
 const NO_NOTES: readonly string[] = [];
 
+/** What the payload of a port is made of. */
+const MEMBERS: Readonly<Record<Port, readonly string[]>> = {
+  'agent/input': ['content', 'mode'],
+  'agent/pre-step': ['system_prompt', 'hidden'],
+  'agent/request': ['system_prompt', 'messages'],
+  'llm/stream': ['headers', 'body'],
+  'tools/pre-execute': ['call'],
+  'tools/post-execute': ['call', 'result'],
+};
+
 const OUTCOME_OF = {
   continue: 'continued',
   handled: 'handled',
@@ -148,12 +158,20 @@ function layOver<P extends Port>(port: P, sent: SentQuestion, payload: Buffer, p
   const sentText = sent.payload.toString('utf8');
   const sentValue = JSON.parse(sentText) as JsonObject;
   const answer = readJsonObject(payload, 'payload', () => sentValue);
+  requireKnownMember(port, answer.value);
   const mapping: PortMapping<P> = portMappings[port];
   const laid = mapping.layOver({ text: sentText, value: sentValue }, answer, (note) => notes.push(note));
   // Judged as we write it: Go's and Python's encoders escape what an unchanged text of the cap's size may be full of.
   const bytes = laid === undefined ? 0 : Buffer.byteLength(laid.text);
   if (bytes > payloadCap) throw oversize(bytes, payloadCap);
   return laid;
+}
+
+/** A value under other names would be dropped, and what it was to replace would go on as it was. */
+function requireKnownMember(port: Port, value: JsonObject): void {
+  const names = Object.keys(value);
+  if (names.length === 0 || names.some((name) => MEMBERS[port].includes(name))) return;
+  throw new InvalidAnswer(`payload has none of the members of ${port}: ${MEMBERS[port].join(', ')}`);
 }
 
 function oversize(bytes: number, cap: number): InvalidAnswer {

@@ -203,6 +203,21 @@ describeWithPython('plugins over NDJSON', () => {
       { raw: '{"id":$ID,"result":{}}' },
       { outcome: 'invalid', reason: 'the result has no "envelope" object' },
     ],
+    [
+      'a decision under another name',
+      { reply: { decision: 'deny' } },
+      { outcome: 'invalid', reason: expect.stringContaining('unknown member "decision"') },
+    ],
+    [
+      'a decision beside the envelope',
+      { raw: '{"id":$ID,"result":{"envelope":{},"type":"input/blocked"}}' },
+      { outcome: 'invalid', reason: expect.stringContaining('the result has the unknown member "type"') },
+    ],
+    [
+      'a value under another name',
+      { payload: { text: 'redacted' } },
+      { outcome: 'invalid', reason: expect.stringContaining('none of the members of agent/input') },
+    ],
     ['neither result nor error', { raw: '{"id":$ID}' }, { outcome: 'invalid' }],
     ['an end', { exit: 3 }, { outcome: 'crashed', reason: expect.stringContaining('exit code 3') }],
     [
@@ -226,6 +241,27 @@ describeWithPython('plugins over NDJSON', () => {
     await start();
     await running.ready();
     expect(await outcomeOf('x')).toMatchObject(outcome);
+  });
+
+  it('fail a rewrite port too where they registered it as closed', async () => {
+    for (const [name, policy] of [
+      ['open', 'open'],
+      ['closed', 'closed'],
+    ] as const)
+      root.addNdjson(name, {
+        start: [{ method: 'stage.register', params: { stage: 'agent/request', failure_policy: policy } }],
+        answers: { 'agent/request': { error: 'it broke' } },
+      });
+    await start();
+    await running.ready();
+    const envelope = plugin.Envelope.fromPartial({ payload: Buffer.from('{"system_prompt":"x"}') });
+    const request = { port: 'agent/request', envelope, minChainEpoch: 0, budgetMs: 0, toolName: '' };
+    expect((await running.host.dispatch(request)).failure).toMatchObject({ plugin: 'closed' });
+    await running.host.stopPlugin('closed');
+    expect(await running.host.dispatch(request)).toMatchObject({
+      failure: undefined,
+      outcomes: [{ outcome: 'error' }],
+    });
   });
 
   it('that do not answer in time are cancelled by the id of the request', async () => {

@@ -1,10 +1,32 @@
-import { isJsonObject } from '@codedock/domain';
+import { isJsonObject, type JsonValue } from '@codedock/domain';
 import { activeTrace } from '@codedock/platform';
 import { plugin } from '@codedock/proto';
 import { type Members, membersOf, oneLine } from './frame.js';
 import { type Spool, SpoolError } from './spool.js';
 
 const noBytes = Buffer.alloc(0);
+
+/** Members an answered envelope may have: those it was asked with, which scripts send back whole. */
+const envelopeMembers: ReadonlySet<string> = new Set([
+  'type',
+  'chain_id',
+  'seen',
+  'session_id',
+  'run_id',
+  'turn_id',
+  'reason',
+  'budget_ms',
+  'attempt',
+  'capability',
+  'payload',
+  'context',
+  'principal',
+  'skip_result',
+  'event_id',
+  'event_seq',
+  'traceparent',
+  'tracestate',
+]);
 
 /** An answer that cannot be one. */
 export class InvalidResult extends Error {}
@@ -62,6 +84,9 @@ export async function answeredEnvelope(result: Members, spool: Spool): Promise<p
   const value = result.get('envelope');
   const raw = result.raw('envelope');
   if (!isJsonObject(value) || raw === undefined) throw new InvalidResult('the result has no "envelope" object');
+  // A misspelt decision must not pass for none.
+  requireMembers('the result', result.value, isEnvelope);
+  requireMembers('the envelope', value, (name) => envelopeMembers.has(name));
   const envelope = membersOf(raw, value);
   const text = (name: string): string => {
     const member = envelope.get(name) ?? '';
@@ -79,6 +104,18 @@ export async function answeredEnvelope(result: Members, spool: Spool): Promise<p
     context: context ?? noBytes,
     skipResult: skipResult ?? noBytes,
   });
+}
+
+function isEnvelope(name: string): boolean {
+  return name === 'envelope';
+}
+
+function requireMembers(what: string, value: JsonValue, isKnown: (name: string) => boolean): void {
+  const unknown = Object.keys(isJsonObject(value) ? value : {}).find((name) => !isKnown(name));
+  if (unknown === undefined) return;
+  throw new InvalidResult(
+    `${what} has the unknown member ${JSON.stringify(unknown.slice(0, 64))}; a decision is the envelope's "type"`,
+  );
 }
 
 /** What `tool.invoke` was answered with. @throws InvalidResult or SpoolError. */
