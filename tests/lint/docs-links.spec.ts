@@ -42,6 +42,7 @@ test.each(files)('the links of %s lead somewhere', (file) => {
 });
 
 test('links to files and headings that are not there are found', () => {
-  const text = '[a](README.md) [b](none.md) [c](README.md#no-such-heading) [d](https://example.com) [e](#for-whom)\n\n# For whom?';
+  const text =
+    '[a](README.md) [b](none.md) [c](README.md#no-such-heading) [d](https://example.com) [e](#for-whom)\n\n# For whom?';
   expect(brokenLinks('README.md', text)).toEqual(['none.md', 'README.md#no-such-heading']);
 });
