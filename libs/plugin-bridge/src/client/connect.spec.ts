@@ -465,7 +465,10 @@ describe('several replicas', () => {
     expect([before.asked.length, after.asked.length]).toEqual([0, 20]);
     // It is never waited for: a plugin that was taken out on the newer replicas would end every gate meanwhile.
     await after.kill();
-    expect((await askInput(bridge)).kind).toBe('continue');
+    // What is asked before its end is noticed may break with it.
+    let kind = '';
+    for (let tries = 0; tries < 10 && kind !== 'continue'; tries++) kind = (await askInput(bridge)).kind;
+    expect(kind).toBe('continue');
     expect(before.asked.length).toBeGreaterThan(0);
   });
 
