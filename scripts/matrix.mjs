@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { prepare } from './workspace/prepare.mjs';
 import { root } from './workspace/root.mjs';
 
-const SUITES = ['gates', 'reload'];
+const SUITES = ['gates', 'reload', 'start'];
 
 const [name, ...options] = process.argv.slice(2);
 if (!SUITES.includes(name)) {

@@ -1,7 +1,8 @@
 // Every seam × every fault, with a real plugin-host process and real plugins: is the decision the one that the contract
 // demands, and does it come in time? The last line is one JSON value; decisions that are wrong end it with exit code 1.
+import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
-import { eventually, temporaryFolder } from '@codedock/testkit';
+import { eventually, temporaryFolder, writePlugin } from '@codedock/testkit';
 import { percentile } from '../bench/statistics.js';
 import { CRASHING, FAULTS, type Fault, HANGING, PARALYSED } from './faults.js';
 import { FAULTY, writeMatrixPlugins } from './matrix-plugins.js';
@@ -48,6 +49,7 @@ async function main(): Promise<void> {
   } finally {
     await folder.remove();
   }
+  const crowdMs = await hangingCrowd(wrong);
   for (const line of wrong) console.error(line);
   const p99 = (values: readonly number[]) => Math.round(percentile(values, 0.99) * 10) / 10;
   console.log(
@@ -58,9 +60,38 @@ async function main(): Promise<void> {
       hang_p99_ms: p99(times.hang),
       crash_p99_ms: p99(times.crash),
       dead_p99_ms: p99(times.dead),
+      five_hanging_max_ms: Math.round(crowdMs),
     }),
   );
   process.exitCode = wrong.length === 0 ? 0 : 1;
+}
+
+/** Five plugins that hang on one gate share its budget: how long the slowest of a veto and a rewrite port takes. */
+async function hangingCrowd(wrong: string[]): Promise<number> {
+  const folder = await temporaryFolder('codedock-crowd-');
+  let slowest = 0;
+  try {
+    for (const port of ['agent/input', 'agent/request'] as const) {
+      const pluginRoot = path.join(folder.path, port.replace('/', '-'));
+      await mkdir(pluginRoot, { mode: 0o755 });
+      for (let at = 1; at <= 5; at += 1) await writePlugin(pluginRoot, `hangs-${at}`, { mode: 'hang', port });
+      const host = await startMatrixHost(pluginRoot);
+      try {
+        const seam = seams('').find(({ name }) => name === port);
+        const began = performance.now();
+        const decision = await seam?.decide(host.hosts, 'hang');
+        slowest = Math.max(slowest, performance.now() - began);
+        const right = port === 'agent/input' ? 'could not ask: gate_timeout by hangs-1' : '';
+        if (decision !== right) wrong.push(`${port} × five that hang: ${decision}; right is ${right}`);
+      } finally {
+        await host.close();
+      }
+    }
+  } finally {
+    await folder.remove();
+  }
+  console.log(`five that hang on one gate: ${Math.round(slowest)} ms`);
+  return slowest;
 }
 
 /** One fault at one seam, and after it the plugin well again: a late answer must not reach the next question. */
