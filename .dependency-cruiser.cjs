@@ -166,7 +166,7 @@ module.exports = {
   ],
   options: {
     doNotFollow: { path: ['node_modules', 'libs/store/src/generated'] },
-    exclude: { path: ['(^|/)dist/', '(^|/)\\.codedock/', '^apps/console/'] },
+    exclude: { path: ['(^|/)dist/', '(^|/)\\.codedock/', '^apps/console/', '^apps/cli/templates/'] },
     tsPreCompilationDeps: true,
     combinedDependencies: true,
     ...(existsSync(paths) ? { tsConfig: { fileName: paths } } : {}),

@@ -7,15 +7,18 @@ const RUNTIME_FILES = (name) => [name, 'plugin.json'];
 
 /**
  * The roots that the plugin-host loads, as its variable wants them: those the user named (else what is shipped), then
- * `~/.codedock/plugins` and `.codedock/plugins` of the folder the command was given in, where they exist. A plugin of a
- * later root replaces one with the same name.
+ * `~/.codedock/plugins` and `.codedock/plugins` of the folder the command was given in, where they exist, then `plugins`
+ * of the data folder, for plugins that are being written. A plugin of a later root replaces one with the same name.
  */
 export async function pluginRoots(folder, { demonstration }) {
   const named = (process.env.CODEDOCK_PLUGIN_DIR ?? process.env.PLUGIN_DIR ?? '').split(':').filter(Boolean);
   const first = named.length > 0 ? named.map((root) => resolve(root)) : [await shippedRoot(folder, { demonstration })];
   const own = [homedir(), process.env.INIT_CWD ?? process.cwd()].map((base) => join(base, '.codedock', 'plugins'));
   const roots = [...first];
-  for (const root of own) {
+  // Always there, so that `codedock plugin dev` needs no restart.
+  const written = join(folder, 'plugins');
+  await mkdir(written, { recursive: true, mode: 0o755 });
+  for (const root of [...own, written]) {
     const found = await stat(root).catch(() => undefined);
     if (found?.isDirectory() && !roots.includes(root)) roots.push(root);
   }

@@ -1,11 +1,15 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { LocalInstallation } from './local-installation.js';
 
-const local = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock');
+const here = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock');
+/** Where `npm start` of the clone this command belongs to keeps its data. */
+const ofClone = new LocalInstallation(join(__dirname, '../../../.codedock'));
+const local = process.env.CODEDOCK_DATA_DIR || here.url !== undefined ? here : ofClone;
 
 /**
  * What the command reads from its environment; secrets come from there so that they show up in no process list. What is
- * not set is that of the installation that `npm start` runs from CODEDOCK_DATA_DIR.
+ * not set is that of the installation that `npm start` runs: from CODEDOCK_DATA_DIR, from this folder, else in the clone.
  */
 export const config = {
   /** Gateway to talk to. */
@@ -15,6 +19,8 @@ export const config = {
     if (local.tracesUrl !== undefined) return local.tracesUrl;
     throw new Error('No traces are kept here: run this in the folder of a running `npm start -- --traces`.');
   },
+  /** Plugin root of that installation for plugins that are being written. */
+  pluginRoot: local.pluginRoot,
   /** @throws when there is no key for this gateway. */
   apiKeyFor(url: string): string {
     return required(
@@ -39,3 +45,6 @@ function required(name: string, remedy: string, otherwise: string | undefined): 
   if (!value) throw new Error(`${name} is not set. ${remedy}`);
   return value;
 }
+
+/** What programs that the command starts inherit. */
+export const inheritedVariables: Readonly<Record<string, string | undefined>> = process.env;

@@ -20,6 +20,11 @@ export class LocalInstallation {
     return this.#kept('traces-url');
   }
 
+  /** Root of the plugins that are being written; the installation makes it when it starts. */
+  get pluginRoot(): string {
+    return join(this.#folder, 'plugins');
+  }
+
   /**
    * Its first API key, for its own gateway alone: undefined for every other address, so that the key is sent nowhere
    * else.

@@ -109,7 +109,7 @@ export function pluginsCommand(): Command {
   const acts = {
     stop: 'take a plugin out until it is started again or its host restarts',
     start: 'start a plugin that was stopped or has failed',
-    reload: 'read a plugin anew and replace its process without failing a call',
+    reload: 'read a plugin anew and replace its process without failing a call, or take in a new one',
   } as const;
   for (const [verb, description] of Object.entries(acts)) {
     plugins

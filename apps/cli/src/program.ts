@@ -5,6 +5,7 @@ import { auditCommand } from './audit.js';
 import { config } from './config.js';
 import { keysCommand } from './keys/command.js';
 import { memoryCommand } from './memory.js';
+import { pluginCommand } from './plugin/command.js';
 import { pluginsCommand } from './plugins.js';
 import { retentionCommand } from './retention.js';
 import { runsCommand } from './runs.js';
@@ -29,6 +30,7 @@ export function program(): Command {
   command.addCommand(runsCommand());
   command.addCommand(approvalsCommand());
   command.addCommand(toolCallsCommand());
+  command.addCommand(pluginCommand());
   command.addCommand(pluginsCommand());
   command.addCommand(agentsCommand());
   command.addCommand(memoryCommand());

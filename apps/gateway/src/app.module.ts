@@ -19,6 +19,7 @@ import { MemoryController } from './memory/memory.controller.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
+import { PluginRecordingController } from './plugins/plugin-recording.controller.js';
 import { PluginsController } from './plugins/plugins.controller.js';
 import { RETENTION_DEFAULTS, RetentionController } from './retention/retention.controller.js';
 import { RunsController } from './runs/runs.controller.js';
@@ -67,6 +68,7 @@ export function appModule(parts: AppParts): DynamicModule {
       AgentsController,
       ToolsController,
       PluginsController,
+      PluginRecordingController,
       PluginValuesController,
       SecretsController,
       KeysController,

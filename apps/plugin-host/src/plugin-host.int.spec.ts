@@ -421,6 +421,40 @@ describe('what administrators do', () => {
     expect(running.host.snapshot().tools).toMatchObject([{ plugin: 'ends' }]);
   });
 
+  it('reload takes in a plugin whose folder is new, at its place, once it answers', async () => {
+    root.addFixture('b', input({ append: 'b' }));
+    await start();
+    await running.ready();
+    await expect(running.host.reloadPlugin('a')).rejects.toThrow('there is no plugin "a" on this host');
+    root.addFixture('a', { noHealth: true });
+    await expect(running.host.reloadPlugin('a')).rejects.toThrow(/plugin a did not come up: .*health service/);
+    expect(running.host.snapshot()).toMatchObject({ ready: true, plugins: 1 });
+    root.addFixture('a', input({ append: 'a' }));
+    const both = await Promise.all([running.host.reloadPlugin('a'), running.host.reloadPlugin('a')]);
+    expect(both).toMatchObject([{ state: 'ready' }, { state: 'ready' }]);
+    expect(JSON.parse(String((await ask('')).envelope?.payload))).toEqual({ content: 'ab' });
+  });
+
+  it('see what one plugin is asked, and nothing of other tenants', async () => {
+    root.addFixture('one', input({ type: 'input/blocked', reason: 'no' }));
+    await start();
+    await running.ready();
+    expect(() => running.host.recordQuestions({ plugin: 'none', tenant: 't' })).toThrow('there is no plugin "none"');
+    const lines: string[] = [];
+    const seen = running.host.recordQuestions({ plugin: 'one', tenant: 't' }).subscribe(({ json }) => lines.push(json));
+    await ask('theirs', { principal: Buffer.from('{"tenant":"other"}') });
+    await ask('mine', { principal: Buffer.from('{"tenant":"t"}') });
+    seen.unsubscribe();
+    await ask('later', { principal: Buffer.from('{"tenant":"t"}') });
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+      {
+        question: { type: 'agent/input', payload: { content: 'mine' }, session_id: 's1' },
+        answer: { type: 'input/blocked', reason: 'no' },
+      },
+    ]);
+    expect(lines.join()).not.toContain('cap-1');
+  });
+
   it('stop takes a plugin out, start brings it back', async () => {
     root.addFixture('one', input({ type: 'input/blocked', reason: 'no' }));
     await start();

@@ -3,6 +3,7 @@ import { AppError } from '@codedock/domain';
 import { ATTRIBUTES, type Logger, withSpan } from '@codedock/platform';
 import { type gate, host, isPort, type Port, plugin } from '@codedock/proto';
 import { credentials, status } from '@grpc/grpc-js';
+import type { Observable } from 'rxjs';
 import type { PluginHostConfig } from './config.js';
 import { DurableDelivery } from './delivery/durable-delivery.js';
 import { DesiredState } from './desired/desired-state.js';
@@ -15,6 +16,7 @@ import { absentHostApi, connectHostApi, type HostApiConnection } from './host-ca
 import { Guardian } from './process/guardian.js';
 import { sweepSocketDirectories } from './process/socket-directory.js';
 import { sweepOrphans } from './process/sweep-orphans.js';
+import { Recorder } from './recording/recorder.js';
 import { PluginSet } from './session/plugin-set.js';
 import { pluginStatus, snapshotOf } from './watch/snapshot.js';
 import { SnapshotFeed } from './watch/snapshot-feed.js';
@@ -32,6 +34,7 @@ export class PluginHost {
   private readonly set: PluginSet;
   private readonly desired: DesiredState;
   private readonly delivery: DurableDelivery;
+  private readonly recorder = new Recorder();
   private draining = false;
   private inFlight = 0;
   private onIdle: (() => void) | undefined;
@@ -50,6 +53,7 @@ export class PluginHost {
       hostEnvironment: environment,
       api: this.api,
       limits: { rpcTimeoutMs: config.rpcTimeoutMs, gateTimeoutMs: config.gateTimeoutMs },
+      recorder: this.recorder,
       scan: () => scanRoots(config.pluginRoots),
       onRecord: (name, kind, message) => this.record(name, kind, message),
     });
@@ -171,6 +175,11 @@ export class PluginHost {
     return this.statusOf(name);
   }
 
+  /** What a plugin is asked from now on in the name of a tenant. @throws AppError `plugin_not_found`. */
+  recordQuestions({ plugin: name, tenant }: gate.RecordRequest): Observable<gate.RecordedQuestion> {
+    return this.recorder.watch(this.set.find(name).name, tenant);
+  }
+
   async refresh(): Promise<gate.RefreshResult> {
     const { chainEpoch, disabled } = await this.desired.refresh();
     return { chainEpoch, disabled: [...disabled] };
@@ -185,6 +194,7 @@ export class PluginHost {
   async drain(timeoutMs: number): Promise<void> {
     this.draining = true;
     this.feed.close();
+    this.recorder.close();
     this.desired.close();
     const delivered = this.delivery.close();
     if (this.inFlight > 0) {

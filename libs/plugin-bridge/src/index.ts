@@ -18,7 +18,7 @@ export { decisionOfAnswer, type JudgedAnswer } from './client/decision-of-answer
 export type { DecisionContext } from './client/decisions.js';
 export type { EventNotice } from './client/notification-queue.js';
 export type { BridgeLogger, BridgeMetrics, BridgeTls, EpochStore, PluginHostsOptions } from './client/options.js';
-export type { PluginAdmin, ReplicaAnswer } from './client/plugin-admin.js';
+export type { PluginAdmin, RecordingListener, ReplicaAnswer } from './client/plugin-admin.js';
 export { portMappings } from './mapping/index.js';
 export type { WireMessage } from './mapping/message-wire.js';
 export type { LaidOver, PayloadText, PortChanges, PortMapping } from './mapping/port-mapping.js';

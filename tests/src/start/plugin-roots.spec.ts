@@ -26,19 +26,23 @@ function roots(variables: Record<string, string> = {}): string[] {
   return answer.split(':').map((path) => path.replace(`${base}/`, ''));
 }
 
-it('adds the folders of home and project where they exist, after what is shipped', () => {
-  expect(roots()).toEqual(['data/plugin-root']);
+it('adds the folders of home and project where they exist, after what is shipped, and one for plugins being written', () => {
+  expect(roots()).toEqual(['data/plugin-root', 'data/plugins']);
   mkdirSync(join(base, 'home/.codedock/plugins'), { recursive: true });
   mkdirSync(join(base, 'project/.codedock/plugins'), { recursive: true });
-  expect(roots()).toEqual(['data/plugin-root', 'home/.codedock/plugins', 'project/.codedock/plugins']);
+  expect(roots()).toEqual(['data/plugin-root', 'home/.codedock/plugins', 'project/.codedock/plugins', 'data/plugins']);
 });
 
 it('takes the roots the user names, several too, in place of what is shipped', () => {
-  expect(roots({ CODEDOCK_PLUGIN_DIR: 'one:two' })).toEqual(['project/one', 'project/two']);
-  expect(roots({ PLUGIN_DIR: join(base, 'home') })).toEqual(['home']);
+  expect(roots({ CODEDOCK_PLUGIN_DIR: 'one:two' })).toEqual(['project/one', 'project/two', 'data/plugins']);
+  expect(roots({ PLUGIN_DIR: join(base, 'home') })).toEqual(['home', 'data/plugins']);
 });
 
 it('looks for the project where npm was called', () => {
   mkdirSync(join(base, 'home/.codedock/plugins'), { recursive: true });
-  expect(roots({ INIT_CWD: join(base, 'home') })).toEqual(['data/plugin-root', 'home/.codedock/plugins']);
+  expect(roots({ INIT_CWD: join(base, 'home') })).toEqual([
+    'data/plugin-root',
+    'home/.codedock/plugins',
+    'data/plugins',
+  ]);
 });

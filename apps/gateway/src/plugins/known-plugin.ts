@@ -8,10 +8,18 @@ const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
  * @throws AppError `plugin_not_found`.
  */
 export async function requireKnownPlugin(store: Store, hosts: PluginHosts, name: string): Promise<void> {
-  const missing = new AppError('plugin_not_found', 'There is no plugin with this name.');
-  if (!NAME.test(name)) throw missing;
+  requirePluginName(name);
   const [{ disabled }, replicas] = await Promise.all([store.plugins.desired(), hosts.plugins.list()]);
   const answered = replicas.flatMap((one) => (one.ok ? [one.value] : []));
   const known = disabled.includes(name) || answered.some((plugins) => plugins.some((plugin) => plugin.name === name));
-  if (answered.length > 0 && !known) throw missing;
+  if (answered.length > 0 && !known) throw notFound();
+}
+
+/** Whether a plugin could have this name at all. @throws AppError `plugin_not_found`. */
+export function requirePluginName(name: string): void {
+  if (!NAME.test(name)) throw notFound();
+}
+
+function notFound(): AppError {
+  return new AppError('plugin_not_found', 'There is no plugin with this name.');
 }

@@ -3,7 +3,7 @@ import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined } from '../http/shapes.js';
 import { PLUGIN_HOSTS, type PluginHosts, STORE, type Store } from '../tokens.js';
-import { requireKnownPlugin } from './known-plugin.js';
+import { requireKnownPlugin, requirePluginName } from './known-plugin.js';
 import {
   type ChangePlugin,
   changedPlugin,
@@ -107,7 +107,8 @@ export class PluginsController {
   }
 
   @Endpoint('POST', ':name/reload', {
-    summary: 'Read a plugin anew on all replicas and replace its process without failing a call; audited',
+    summary:
+      'Read a plugin anew on all replicas and replace its process without failing a call, or take in one whose folder is new; audited',
     tag: TAG,
     scopes: ['admin'],
     installation: true,
@@ -123,7 +124,9 @@ export class PluginsController {
 
   /** The chain is another one afterwards, so its epoch is raised: a host that has not followed is not asked. */
   private async steer(verb: Steering, caller: Caller, name: string, { reason }: ChangePlugin) {
-    await requireKnownPlugin(this.store, this.hosts, name);
+    // Reload finds plugins that nobody knows yet.
+    if (verb === 'reload') requirePluginName(name);
+    else await requireKnownPlugin(this.store, this.hosts, name);
     const replicas = (await this.hosts.plugins[verb](name)).map(steeredReplica);
     const done = replicas.some((one) => one.done);
     await this.store.audit.admin({

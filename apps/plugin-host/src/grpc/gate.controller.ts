@@ -63,6 +63,11 @@ export class GateController {
     return answered(() => this.host.reloadPlugin(name));
   }
 
+  @GrpcMethod(service, 'Record')
+  record(request: gate.RecordRequest): Promise<Observable<gate.RecordedQuestion>> {
+    return answered(async () => this.host.recordQuestions(request));
+  }
+
   @GrpcMethod(service, 'Refresh')
   refresh(): Promise<gate.RefreshResult> {
     return answered(() => this.host.refresh());

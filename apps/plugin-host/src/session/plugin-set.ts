@@ -11,6 +11,7 @@ import { NotificationQueue } from '../dispatch/notification-queue.js';
 import type { Deliver } from '../host-calls/emitter.js';
 import type { Tool } from '../host-calls/tool-registry.js';
 import type { PluginControl } from '../process/ndjson/host-methods.js';
+import type { Recorder } from '../recording/recorder.js';
 import { PluginSession, type SessionContext } from './plugin-session.js';
 
 /** A plugin that is in the set, in chain order. */
@@ -58,6 +59,8 @@ export interface DispatchLimits {
 /** What the set needs to make sessions, beside what it provides itself. */
 export type SetContext = Omit<SessionContext, 'deliver' | 'toolHolder' | 'onChange' | 'control'> & {
   readonly limits: DispatchLimits;
+  /** Shown every question and event; absent where nobody can record. */
+  readonly recorder?: Recorder;
   scan(): Promise<ScanResult>;
 };
 
@@ -65,6 +68,7 @@ export type SetContext = Omit<SessionContext, 'deliver' | 'toolHolder' | 'onChan
 export class PluginSet {
   private entries: Entry[] = [];
   private disabled: ReadonlySet<string> = new Set();
+  private readonly joining = new Map<string, Promise<void>>();
   private cached: DispatchTable | undefined;
   private readonly listeners = new Set<() => void>();
   private readonly log: Logger;
@@ -129,19 +133,48 @@ export class PluginSet {
     entry.queue.clear();
   }
 
-  /** Reads the plugin's folder again and replaces its process without failing a call. @throws AppError where that fails. */
+  /**
+   * Reads the plugin's folder again and replaces its process without failing a call. A plugin whose folder was added since
+   * is taken in at its place in the chain, once it answers. @throws AppError where that fails: all is as before then.
+   */
   async reload(name: string): Promise<void> {
-    const position = this.entries.indexOf(this.find(name));
-    const found = (await this.context.scan()).plugins.find((candidate) => candidate.name === name);
-    if (found === undefined)
+    const known = this.entries.find((entry) => entry.name === name);
+    const { plugins } = await this.context.scan();
+    const found = plugins.find((candidate) => candidate.name === name);
+    if (found === undefined) {
+      this.find(name);
       throw new AppError('plugin_not_found', `the folder of plugin ${name} is gone; stop the plugin instead`);
+    }
     if (found.kind === 'refusal') throw new AppError('plugin_refused', `plugin ${name} is refused: ${found.reason}`);
     if (this.disabled.has(name)) throw new AppError('plugin_refused', `plugin ${name} is disabled; enable it first`);
-    const entry = this.entries[position];
-    if (entry?.kind === 'session') return entry.session.reload(found);
+    if (known?.kind === 'session') return known.session.reload(found);
+    if (known === undefined) return this.join(found, plugins);
     const replacement = this.entryOf(found);
-    this.entries[position] = replacement;
+    this.entries[this.entries.indexOf(known)] = replacement;
     if (replacement.kind === 'session') await replacement.session.start();
+  }
+
+  /** Takes a plugin in, once it answers: until then nobody waits for it, and no gate misses it. */
+  private join(found: Candidate, order: ScanResult['plugins']): Promise<void> {
+    const joining = this.joining.get(found.name) ?? this.bringIn(found, order);
+    this.joining.set(found.name, joining);
+    return joining.finally(() => this.joining.delete(found.name));
+  }
+
+  private async bringIn(found: Candidate, order: ScanResult['plugins']): Promise<void> {
+    const entry = this.entryOf(found);
+    if (entry.kind !== 'session') return;
+    const { session } = entry;
+    await session.start();
+    if (session.state !== 'ready') {
+      const { reason } = session;
+      await session.stop('stopped', reason);
+      throw new AppError('plugin_refused', `plugin ${found.name} did not come up: ${reason}`);
+    }
+    const later = new Set(order.slice(order.indexOf(found) + 1).map(({ name }) => name));
+    const at = this.entries.findIndex(({ name }) => later.has(name));
+    this.entries.splice(at < 0 ? this.entries.length : at, 0, entry);
+    this.changed();
   }
 
   /** Ends every plugin. */
@@ -180,7 +213,10 @@ export class PluginSet {
         events,
         matches: compileMatch(matchJson),
         timeoutMs: timeoutMs ?? this.context.limits.rpcTimeoutMs,
-        deliver: (envelope, limitMs) => session.deliver(envelope, limitMs),
+        deliver: (envelope, limitMs) => {
+          this.context.recorder?.told(name, envelope);
+          return session.deliver(envelope, limitMs);
+        },
       };
     });
   }
@@ -233,9 +269,10 @@ export class PluginSet {
       toolHolder: (tool, asking) => this.toolHolder(tool, asking),
       onChange: () => this.changed(),
     });
-    const queue = new NotificationQueue((envelope, emitDepth) =>
-      session.notify(envelope, this.context.limits.rpcTimeoutMs, emitDepth),
-    );
+    const queue = new NotificationQueue((envelope, emitDepth) => {
+      this.context.recorder?.told(found.name, envelope);
+      return session.notify(envelope, this.context.limits.rpcTimeoutMs, emitDepth);
+    });
     return { kind: 'session', name: found.name, session, queue };
   }
 
@@ -272,7 +309,7 @@ export class PluginSet {
         else {
           endpoints.set(subscription, [
             ...(endpoints.get(subscription) ?? []),
-            endpointOf(session, subscription, matches, this.context.limits.rpcTimeoutMs),
+            endpointOf(session, subscription, matches, this.context),
           ]);
           if (session.shadow) continue;
           const declared = session.settings.budgetMs[subscription] ?? 0;
@@ -323,7 +360,7 @@ function endpointOf(
   session: PluginSession,
   port: Port,
   matches: Match | undefined,
-  rpcTimeoutMs: number,
+  { limits, recorder }: SetContext,
 ): GateEndpoint {
   const manifestPolicy = session.manifest?.portFailurePolicy[port];
   return {
@@ -336,11 +373,15 @@ function endpointOf(
     matches,
     shadow: session.shadow,
     reinvoke: session.settings.reinvoke === 'ifChanged',
-    timeoutMs: session.settings.timeoutMs ?? session.settings.budgetMs[port] ?? rpcTimeoutMs,
+    timeoutMs: session.settings.timeoutMs ?? session.settings.budgetMs[port] ?? limits.rpcTimeoutMs,
     maxPayloadBytes: session.maxPayloadBytes,
     get identity() {
       return session.identity;
     },
-    ask: (envelope, timeoutMs, promisedMs, signal) => session.ask(envelope, timeoutMs, promisedMs, signal),
+    ask(envelope, timeoutMs, promisedMs, signal) {
+      const asking = session.ask(envelope, timeoutMs, promisedMs, signal);
+      recorder?.asked(session.name, envelope, asking);
+      return asking;
+    },
   };
 }

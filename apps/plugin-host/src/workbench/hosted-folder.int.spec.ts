@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { plugin } from '@codedock/proto';
@@ -5,6 +6,9 @@ import { pino } from 'pino';
 import { createPluginRoot, type PluginRoot } from '../../test/plugin-folder.js';
 import { type HostedFolder, hostFolder } from './hosted-folder.js';
 
+const hasPython = spawnSync('python3', ['--version']).status === 0;
+if (!hasPython) process.stderr.write('skipped: a folder hosted over NDJSON: there is no python3 on PATH\n');
+const itWithPython = hasPython ? it : it.skip;
 const log = pino({ level: 'silent' });
 const environment = { PATH: process.env['PATH'] };
 const question = (command: string) =>
@@ -26,7 +30,7 @@ describe('the plugin of one folder, outside of a service', () => {
     root.remove();
   });
 
-  it('is asked by the chain of the service, whatever its neighbours are', async () => {
+  itWithPython('is asked by the chain of the service, whatever its neighbours are', async () => {
     const folder = root.addExample('shell-policy');
     root.addScript('broken', 'no plugin at all');
     hosted = await hostFolder(folder, { log, environment });

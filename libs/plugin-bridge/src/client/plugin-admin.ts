@@ -9,6 +9,14 @@ export type ReplicaAnswer<T> =
   | { readonly replica: string; readonly ok: true; readonly value: T }
   | { readonly replica: string; readonly ok: false; readonly code: number; readonly message: string };
 
+/** Who follows a recording. */
+export interface RecordingListener {
+  /** One question with what became of it, as JSON. */
+  question(json: string): void;
+  /** A replica records no more; the error is absent where it ended in good order. Called once per replica. */
+  ended(replica: string, error?: { readonly code: number; readonly message: string }): void;
+}
+
 /** Administration of plugins, on all replicas at once; never rejects. */
 export interface PluginAdmin {
   /** In chain order, refused folders last. */
@@ -18,6 +26,11 @@ export interface PluginAdmin {
   start(name: string): Promise<readonly ReplicaAnswer<gate.PluginStatus>[]>;
   /** The old generation stays when the new one does not come up. */
   reload(name: string): Promise<readonly ReplicaAnswer<gate.PluginStatus>[]>;
+  /**
+   * What a plugin is asked on any replica from now on in the name of a tenant, until the function it answers is called.
+   * Secrets are taken out.
+   */
+  record(name: string, tenant: string, listener: RecordingListener): () => void;
   /** The hosts re-read epoch and disabled set now. */
   refresh(): Promise<readonly ReplicaAnswer<gate.RefreshResult>[]>;
 }
@@ -65,6 +78,12 @@ export function pluginAdmin(replicas: ReplicaSet): PluginAdmin {
     stop: (name) => named('stopPlugin', name),
     start: (name) => named('startPlugin', name),
     reload: (name) => named('reloadPlugin', name),
+    record(name, tenant, listener) {
+      const streams = replicas.all.map((replica) => recordOn(replica, { plugin: name, tenant }, listener));
+      return () => {
+        for (const stop of streams) stop();
+      };
+    },
     async refresh() {
       const answers = await everywhere(({ client, metadata, address }) =>
         callOnce<gate.RefreshRequest, gate.RefreshResult>(
@@ -79,6 +98,29 @@ export function pluginAdmin(replicas: ReplicaSet): PluginAdmin {
       for (const answer of answers) if (answer.ok) replicas.sawEpoch(answer.value.chainEpoch);
       return answers;
     },
+  };
+}
+
+function recordOn(
+  { client, metadata, address }: Replica,
+  request: gate.RecordRequest,
+  listener: RecordingListener,
+): () => void {
+  const stream = client.record(request, metadata);
+  let over = false;
+  const end = (error?: ServiceError) => {
+    if (over) return;
+    over = true;
+    listener.ended(address.target, error === undefined ? undefined : { code: error.code, message: error.details });
+  };
+  stream.on('data', ({ json }: gate.RecordedQuestion) => {
+    if (!over) listener.question(json);
+  });
+  stream.on('error', end);
+  stream.on('end', () => end());
+  return () => {
+    over = true;
+    stream.cancel();
   };
 }
 

@@ -202,6 +202,17 @@ export interface Failure {
   reason: string;
 }
 
+export interface RecordRequest {
+  plugin: string;
+  /** As in the principal of the questions. */
+  tenant: string;
+}
+
+export interface RecordedQuestion {
+  /** {question, answer?, failed?, at, duration_ms}, envelopes by the names of their fields. Secrets are taken out. */
+  json: string;
+}
+
 export interface NotifyRequest {
   /** type = ledger event name; context read-only. Kept in order per run_id, else per session_id. */
   envelope?: Envelope | undefined;
@@ -1935,6 +1946,128 @@ export const Failure: MessageFns<Failure> = {
   },
 };
 
+function createBaseRecordRequest(): RecordRequest {
+  return { plugin: "", tenant: "" };
+}
+
+export const RecordRequest: MessageFns<RecordRequest> = {
+  encode(message: RecordRequest, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.plugin !== "") {
+      writer.uint32(10).string(message.plugin);
+    }
+    if (message.tenant !== "") {
+      writer.uint32(18).string(message.tenant);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RecordRequest {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRecordRequest();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.plugin = reader.string();
+            continue;
+          }
+          case 2: {
+            if (tag !== 18) {
+              break;
+            }
+
+            message.tenant = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RecordRequest>): RecordRequest {
+    return RecordRequest.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RecordRequest>): RecordRequest {
+    const message = createBaseRecordRequest();
+    message.plugin = object.plugin ?? "";
+    message.tenant = object.tenant ?? "";
+    return message;
+  },
+};
+
+function createBaseRecordedQuestion(): RecordedQuestion {
+  return { json: "" };
+}
+
+export const RecordedQuestion: MessageFns<RecordedQuestion> = {
+  encode(message: RecordedQuestion, writer: BinaryWriter = new BinaryWriter()): BinaryWriter {
+    if (message.json !== "") {
+      writer.uint32(10).string(message.json);
+    }
+    return writer;
+  },
+
+  decode(input: BinaryReader | Uint8Array, length?: number): RecordedQuestion {
+    const reader = input instanceof BinaryReader ? input : new BinaryReader(input);
+    const previousRecursionDepth = (reader as any).__tsProtoDecodeDepth ?? 0;
+    if (previousRecursionDepth >= 100) {
+      throw new globalThis.Error("protobuf decode recursion limit exceeded");
+    }
+    (reader as any).__tsProtoDecodeDepth = previousRecursionDepth + 1;
+    try {
+      const end = length === undefined ? reader.len : reader.pos + length;
+      const message = createBaseRecordedQuestion();
+      while (reader.pos < end) {
+        const tag = reader.uint32();
+        switch (tag >>> 3) {
+          case 1: {
+            if (tag !== 10) {
+              break;
+            }
+
+            message.json = reader.string();
+            continue;
+          }
+        }
+        if ((tag & 7) === 4 || tag === 0) {
+          break;
+        }
+        reader.skip(tag & 7);
+      }
+      return message;
+    } finally {
+      (reader as any).__tsProtoDecodeDepth = previousRecursionDepth;
+    }
+  },
+
+  create(base?: DeepPartial<RecordedQuestion>): RecordedQuestion {
+    return RecordedQuestion.fromPartial(base ?? {});
+  },
+  fromPartial(object: DeepPartial<RecordedQuestion>): RecordedQuestion {
+    const message = createBaseRecordedQuestion();
+    message.json = object.json ?? "";
+    return message;
+  },
+};
+
 function createBaseNotifyRequest(): NotifyRequest {
   return { envelope: undefined };
 }
@@ -2765,6 +2898,19 @@ export const GateServiceService = {
     responseSerialize: (value: PluginStatus): Buffer => encoded(PluginStatus, value),
     responseDeserialize: (value: Buffer): PluginStatus => PluginStatus.decode(value),
   },
+  /**
+   * The questions put to one plugin from now on in the name of one tenant, with what became of them, for as long as the
+   * caller listens. NOT_FOUND for an unknown name.
+   */
+  record: {
+    path: "/codedock.gate.v1.GateService/Record" as const,
+    requestStream: false as const,
+    responseStream: true as const,
+    requestSerialize: (value: RecordRequest): Buffer => encoded(RecordRequest, value),
+    requestDeserialize: (value: Buffer): RecordRequest => RecordRequest.decode(value),
+    responseSerialize: (value: RecordedQuestion): Buffer => encoded(RecordedQuestion, value),
+    responseDeserialize: (value: Buffer): RecordedQuestion => RecordedQuestion.decode(value),
+  },
   /** Re-reads the chain epoch and the disabled set from the host API now. */
   refresh: {
     path: "/codedock.gate.v1.GateService/Refresh" as const,
@@ -2801,6 +2947,11 @@ export interface GateServiceServer extends UntypedServiceImplementation {
   startPlugin: handleUnaryCall<PluginName, PluginStatus>;
   /** Starts a new generation and switches when it is ready; the old one stays when it does not come up. */
   reloadPlugin: handleUnaryCall<PluginName, PluginStatus>;
+  /**
+   * The questions put to one plugin from now on in the name of one tenant, with what became of them, for as long as the
+   * caller listens. NOT_FOUND for an unknown name.
+   */
+  record: handleServerStreamingCall<RecordRequest, RecordedQuestion>;
   /** Re-reads the chain epoch and the disabled set from the host API now. */
   refresh: handleUnaryCall<RefreshRequest, RefreshResult>;
 }
@@ -2924,6 +3075,16 @@ export interface GateServiceClient extends Client {
     options: Partial<CallOptions>,
     callback: (error: ServiceError | null, response: PluginStatus) => void,
   ): ClientUnaryCall;
+  /**
+   * The questions put to one plugin from now on in the name of one tenant, with what became of them, for as long as the
+   * caller listens. NOT_FOUND for an unknown name.
+   */
+  record(request: RecordRequest, options?: Partial<CallOptions>): ClientReadableStream<RecordedQuestion>;
+  record(
+    request: RecordRequest,
+    metadata?: Metadata,
+    options?: Partial<CallOptions>,
+  ): ClientReadableStream<RecordedQuestion>;
   /** Re-reads the chain epoch and the disabled set from the host API now. */
   refresh(
     request: RefreshRequest,
