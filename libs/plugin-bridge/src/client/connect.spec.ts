@@ -187,14 +187,15 @@ describe('a gate that is asked', () => {
     expect(host.asked[0]?.toolName).toBe('shell');
   });
 
-  it('a plugin failure that its policy makes the gate’s names the plugin', async () => {
+  it('a plugin failure that its policy makes the gate’s names plugin, gate and limit', async () => {
     const host = await hostWith({ 'agent/input': [{}] });
     host.onDispatch = (request) =>
-      answerTo(request, {}, { failure: { code: 'gate_timeout', plugin: 'slow', reason: 'no answer' } });
-    await expect(askInput(await readyWith([host]))).resolves.toMatchObject({
+      answerTo(request, {}, { failure: { code: 'gate_timeout', plugin: 'slow', reason: 'no answer within 50 ms' } });
+    await expect(askInput(await readyWith([host]))).resolves.toEqual({
       kind: 'could_not_ask',
       code: 'gate_timeout',
       by: 'slow',
+      reason: 'The plugin slow could not be asked on agent/input: no answer within 50 ms',
     });
   });
 

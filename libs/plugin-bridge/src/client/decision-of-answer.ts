@@ -23,7 +23,7 @@ export function decisionOfAnswer<P extends Port>(
   context: DecisionContext,
 ): JudgedAnswer<P> {
   const { envelope, failure, askReasons: asks, outcomes } = answer;
-  if (failure !== undefined) return { decision: chainFailure(failure) };
+  if (failure !== undefined) return { decision: chainFailure(port, failure) };
   if (envelope === undefined)
     return { decision: couldNotAsk({ outcome: 'invalid', reason: 'The answer has no envelope.' }) };
   const reply = interpretReply(port, sent, envelope, Number.MAX_SAFE_INTEGER);

@@ -109,13 +109,13 @@ export function couldNotAsk(failure: WholeFailure): CouldNotAsk {
 }
 
 /** A plugin's failure that its policy makes the gate's. */
-export function chainFailure(failure: gate.Failure): CouldNotAsk {
+export function chainFailure(port: Port, failure: gate.Failure): CouldNotAsk {
   const code: GateFailureCode = failure.code === 'gate_timeout' ? 'gate_timeout' : 'gate_unavailable';
   const who = failure.plugin === '' ? 'A plugin' : `The plugin ${failure.plugin}`;
   return {
     kind: 'could_not_ask',
     code,
-    reason: `${who} could not be asked: ${failure.reason || 'no reason given'}`,
+    reason: `${who} could not be asked on ${port}: ${failure.reason || 'no reason given'}`,
     ...(failure.plugin === '' ? {} : { by: failure.plugin }),
   };
 }

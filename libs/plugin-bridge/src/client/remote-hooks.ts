@@ -81,7 +81,7 @@ function gateHook<P extends Port>(
     const started = clock.now();
     const asked = await parts.asker.ask({ port, state, subject, payload, budgetMs }, call);
     if (asked.kind === 'answered') return decisions[port](asked, event, { site: call.site, clock });
-    if (asked.kind === 'failed') return chainFailure(asked.failure);
+    if (asked.kind === 'failed') return chainFailure(port, asked.failure);
     call.record(hostRecord(port, asked.outcome, asked.reason, clock.now() - started));
     const keeps = portTable[port].class === 'rewrite' && !failsClosed(memory, state, subject);
     return keeps ? nobody : couldNotAsk(asked);
