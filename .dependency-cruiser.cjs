@@ -36,7 +36,10 @@ const TABLE = {
     may: ['domain', 'hooks', 'plugin-bridge', 'proto', 'platform'],
     never: [PRISMA, 'pg', BULLMQ, 'ioredis', 'openai'],
   },
-  'apps/cli': { may: ['domain', 'plugin-sdk', 'store', 'embedded', 'trace-receiver'], never: [NEST, BULLMQ] },
+  'apps/cli': {
+    may: ['domain', 'plugin-sdk', 'store', 'queue', 'platform', 'embedded', 'trace-receiver'],
+    never: [NEST, BULLMQ],
+  },
   'plugin/[^/]+': { may: ['plugin-sdk'] },
   'examples/[^/]+': { may: ['plugin-sdk'] },
 };
@@ -105,11 +108,11 @@ module.exports = {
       to: { path: '^apps/', pathNot: '^apps/$1/' },
     },
     {
-      name: 'store-in-cli-only-for-keys',
-      comment: 'The first key cannot come through the API; everything else of the command does.',
+      name: 'services-in-cli-only-for-keys-and-doctor',
+      comment: 'The first key cannot come through the API, and what is ill may not answer; everything else does.',
       severity: 'error',
-      from: { path: '^apps/cli/', pathNot: [SPEC, '^apps/cli/src/keys(/|\\.ts$)'] },
-      to: { path: '^libs/store/' },
+      from: { path: '^apps/cli/', pathNot: [SPEC, '^apps/cli/src/(keys|doctor)(/|\\.ts$)'] },
+      to: { path: '^libs/(store|queue|platform)/' },
     },
     {
       name: 'testkit-only-in-tests',

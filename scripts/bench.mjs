@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { prepare } from './workspace/prepare.mjs';
 import { root } from './workspace/root.mjs';
 
-const BENCHES = ['gates', 'runs'];
+const BENCHES = ['gates', 'runs', 'telemetry'];
 
 const [name, ...options] = process.argv.slice(2);
 if (!BENCHES.includes(name)) {

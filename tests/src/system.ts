@@ -86,6 +86,8 @@ export interface System {
   readonly gateways: TestProcess[];
   readonly runners: TestProcess[];
   readonly pluginHosts: TestProcess[];
+  /** `host:port` of every process's /metrics, in the order they were started. */
+  readonly metricsAt: readonly string[];
   /** Root the plugins are in. */
   readonly pluginRoot: string;
   createKey(options?: { tenant?: string; scopes?: readonly Scope[]; expiresAt?: string }): Promise<string>;
@@ -164,6 +166,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     });
 
   const urls: string[] = [];
+  const metricsAt: string[] = [];
   let startedGateways = 0;
   const gateways: TestProcess[] = [];
   const runners: TestProcess[] = [];
@@ -189,6 +192,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       `gateway-${index}`,
     );
     gateways.push(gateway);
+    metricsAt.push(`127.0.0.1:${port}`);
     urls[index] = `http://127.0.0.1:${port}`;
     return gateway;
   };
@@ -203,6 +207,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       `runner-${runners.length}`,
     );
     runners.push(runner);
+    metricsAt.push(`127.0.0.1:${port}`);
     return runner;
   };
   let startedPluginHosts = 0;
@@ -225,6 +230,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       `plugin-host-${index}`,
     );
     pluginHosts[index] = host;
+    metricsAt.push(`127.0.0.1:${healthPort}`);
     return host;
   };
 
@@ -304,6 +310,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       gateways,
       runners,
       pluginHosts,
+      metricsAt,
       pluginRoot,
       createKey,
       createSession,

@@ -7,6 +7,9 @@ const here = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock')
 const ofClone = new LocalInstallation(join(__dirname, '../../../.codedock'));
 const local = process.env.CODEDOCK_DATA_DIR || here.url !== undefined ? here : ofClone;
 
+/** The whole environment, for judging it as a service would. */
+export const environment: Readonly<Record<string, string | undefined>> = process.env;
+
 /**
  * What the command reads from its environment; secrets come from there so that they show up in no process list. What is
  * not set is that of the installation that `npm start` runs: from CODEDOCK_DATA_DIR, from this folder, else in the clone.
@@ -29,6 +32,10 @@ export const config = {
       local.apiKeyFor(url),
     );
   },
+  /** The key for this gateway, where there is one. */
+  knownApiKey(url: string): string | undefined {
+    return value('CODEDOCK_API_KEY', local.apiKeyFor(url));
+  },
   /** @throws when DATABASE_URL is not set and no embedded database runs. */
   async databaseUrl(): Promise<string> {
     return required(
@@ -40,10 +47,14 @@ export const config = {
 };
 
 function required(name: string, remedy: string, otherwise: string | undefined): string {
+  const found = value(name, otherwise);
+  if (!found) throw new Error(`${name} is not set. ${remedy}`);
+  return found;
+}
+
+function value(name: string, otherwise: string | undefined): string | undefined {
   const file = process.env[`${name}_FILE`];
-  const value = process.env[name] || (file ? readFileSync(file, 'utf8').trim() : undefined) || otherwise;
-  if (!value) throw new Error(`${name} is not set. ${remedy}`);
-  return value;
+  return process.env[name] || (file ? readFileSync(file, 'utf8').trim() : undefined) || otherwise;
 }
 
 /** What programs that the command starts inherit. */

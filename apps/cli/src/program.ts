@@ -3,6 +3,7 @@ import { agentsCommand } from './agents.js';
 import { approvalsCommand } from './approvals.js';
 import { auditCommand } from './audit.js';
 import { config } from './config.js';
+import { doctorCommand } from './doctor/command.js';
 import { keysCommand } from './keys/command.js';
 import { memoryCommand } from './memory.js';
 import { pluginCommand } from './plugin/command.js';
@@ -34,6 +35,7 @@ export function program(): Command {
   command.addCommand(pluginsCommand());
   command.addCommand(agentsCommand());
   command.addCommand(memoryCommand());
+  command.addCommand(doctorCommand());
   command.addCommand(retentionCommand());
   command.addCommand(secretsCommand());
   command.addCommand(auditCommand());

@@ -6,6 +6,7 @@ export {
   type DoorbellWorkerOptions,
   type RingHandler,
 } from './doorbell-worker.js';
+export { probeQueue } from './probe-queue.js';
 export { type QueueBackend, queueBackendOf } from './queue-backend.js';
 export type { QueueIncident, QueueReporter } from './queue-reporter.js';
 export { prepareQueueSchema } from './queue-schema.js';

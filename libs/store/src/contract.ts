@@ -1042,6 +1042,8 @@ export interface Store {
   readonly pluginDeliveries: PluginDeliveryStore;
   readonly secrets: SecretStore;
   /** Gate waterfall of a run. Throws not_found. */
+  /** The database's clock, milliseconds since the epoch. */
+  now(): Promise<number>;
   trace(tenantId: string, runId: string): Promise<RunTrace>;
   /** Tries to become leader for a name; undefined when another process is. */
   lead(name: string): Promise<Leadership | undefined>;

@@ -53,6 +53,13 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     trace: traceReader(database),
     lead: (name) => lead(database.directUrl, name),
     ready: () => assertMigrated(database).catch(explain),
+    async now() {
+      const [row] = await database.rows<{ now: number }>(
+        'SELECT (extract(epoch FROM clock_timestamp()) * 1000)::float8 AS now',
+        [],
+      );
+      return row?.now ?? Number.NaN;
+    },
     close: () => database.close(),
   };
 }

@@ -21,8 +21,11 @@ export interface RunSystem {
   stop(): Promise<void>;
 }
 
-/** Starts a system whose queue and bus are on PostgreSQL, or on the Redis at `redisUrl`. */
-export async function startRunSystem(redisUrl: string | undefined): Promise<RunSystem> {
+/** Starts a system whose queue and bus are on PostgreSQL, or on the Redis at `redisUrl`; `more` goes to its services. */
+export async function startRunSystem(
+  redisUrl: string | undefined,
+  more: Readonly<Record<string, string>> = {},
+): Promise<RunSystem> {
   const closing: (() => unknown)[] = [];
   const stop = async () => {
     for (const close of closing.splice(0).reverse()) await close();
@@ -52,6 +55,7 @@ export async function startRunSystem(redisUrl: string | undefined): Promise<RunS
       CODEDOCK_CAPABILITY_KEY: randomBytes(32).toString('hex'),
       DATABASE_URL: postgres.url,
       QUEUE_URL: redisUrl ?? postgres.url,
+      ...more,
     };
     const start = async (app: string, env: Record<string, string>, ready: string) => {
       const started = await startProcess({

@@ -1,5 +1,5 @@
 /** A plugin that does at a tool's gate what the metadata of the run tells it, and remembers each call at the host. */
-import { definePlugin, serve } from '@codedock/plugin-sdk';
+import { definePlugin, log, serve } from '@codedock/plugin-sdk';
 
 serve(
   definePlugin({
@@ -16,6 +16,7 @@ serve(
         case 'hang':
           return new Promise<undefined>(() => undefined);
         default:
+          log.info('asked about\n\u001b[31ma call', { tool: input.call.name });
           await input.host.memory.upsert(input, 'seen', 'yes');
           return undefined;
       }

@@ -261,6 +261,38 @@ test('a plugin that speaks NDJSON is told the trace, and its call-backs belong t
   expect(told).toBe(`00-${asked?.traceId}-${asked?.spanId}-01`);
 });
 
+test('logs are one JSON object a line with the ids of the trace, plugins are named, and nobody repeats what was said', async () => {
+  const run = await started(fakeScript({ text: CANARY, fail: 'provider_rejected' }));
+  await system.waitForEnd(run.id);
+  const { traceId } = spanIdsOf(`run ${run.id} attempt 1`);
+  const lines = () =>
+    [...system.gateways, ...system.runners, ...system.pluginHosts].flatMap((each) =>
+      each
+        .stdout()
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => JSON.parse(line) as Record<string, unknown>),
+    );
+  await eventually(() =>
+    expect(lines()).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ app: 'runner', msg: 'run left', runId: run.id, trace_id: traceId }),
+        expect.objectContaining({ app: 'plugin-host', plugin: 'traced', tool: 'ping' }),
+      ]),
+    ),
+  );
+  const printed = [...system.gateways, ...system.runners, ...system.pluginHosts].map((each) => each.output()).join();
+  expect(printed).not.toContain(CANARY);
+  expect(printed).not.toContain('\u001b[31m');
+  const metrics = await Promise.all(
+    system.metricsAt.map(async (at) =>
+      (await fetch(`http://${at}/metrics`, { headers: { connection: 'close' } })).text(),
+    ),
+  );
+  expect(metrics.join()).toContain('codedock_tool_duration_count{tool="ping"');
+  expect(metrics.join()).not.toContain(CANARY);
+});
+
 /** Attempts in order: each linked to the request and to the attempt before. */
 function expectLinked(spans: readonly ReceivedSpan[]): void {
   const idOf = ({ traceId, spanId }: ReceivedSpan) => ({ traceId, spanId });

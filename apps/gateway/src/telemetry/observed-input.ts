@@ -8,6 +8,8 @@ const GATE = 'beforeInput';
 export function observedInput(hooks: Hooks): Hooks {
   const ask = hooks.beforeInput;
   if (ask === undefined) return hooks;
+  // What is counted from nothing has no increase that an alert could see.
+  metrics.failClosedBlocks.add(0, { gate: GATE });
   return {
     ...hooks,
     beforeInput(event, call) {

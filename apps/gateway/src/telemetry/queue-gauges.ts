@@ -16,6 +16,8 @@ export function startQueueGauges(runs: Pick<Store['runs'], 'counts'>): () => voi
     metrics.leasesExpired.set(expiredLeases, {});
     metrics.queueAge.set(oldestQueuedMs / 1_000, {});
   };
+  // A gauge that was never touched is no zero.
+  metrics.sseClients.add(0, {});
   const timer = setInterval(() => void read().catch(() => undefined), EVERY_MS);
   timer.unref();
   return () => clearInterval(timer);

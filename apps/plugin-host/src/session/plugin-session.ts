@@ -102,6 +102,8 @@ export class PluginSession {
     this.toolSlots = new Slots(maxToolCalls);
     this.schedule = new RestartSchedule(restart);
     this.emitter = new Emitter(candidate.name, context.deliver);
+    // What is counted from nothing has no increase that an alert could see.
+    metrics.pluginRestarts.add(0, { plugin: candidate.name });
     this.lastIdentity = {
       version: '',
       policyVersion: '',
@@ -335,7 +337,6 @@ export class PluginSession {
     this.schedule.started();
     if (this.generations > 0) {
       this.restarts++;
-      metrics.pluginRestarts.add(1, { plugin: this.name });
     }
     this.startAbort = new AbortController();
     this.autoRestart = true;
@@ -434,14 +435,17 @@ export class PluginSession {
     if (!this.wanted || !restarts) return;
     const delayMs = this.schedule.delayMs();
     this.log.info({ delay_ms: delayMs }, 'plugin will be started again');
-    this.restartTimer = setTimeout(() => void this.inOrder(() => this.bringUp()), delayMs);
+    this.restartTimer = setTimeout(() => {
+      metrics.pluginRestarts.add(1, { plugin: this.name });
+      void this.inOrder(() => this.bringUp());
+    }, delayMs);
   }
 
   private change(state: PluginState, reason: string): void {
     if (state !== 'failed') this.gaveUp = false;
     this.state = state;
     this.reason = reason;
-    metrics.pluginReady.set(state === 'ready' ? 1 : 0, { plugin: this.name });
+    metrics.pluginReady.set(READINESS[state], { plugin: this.name });
     this.context.onChange();
   }
 
@@ -452,6 +456,16 @@ export class PluginSession {
     return result;
   }
 }
+
+/** What the metric says of a state: -1 where somebody has taken the plugin out on purpose. */
+const READINESS: Readonly<Record<PluginState, number>> = {
+  starting: 0,
+  ready: 1,
+  failed: 0,
+  draining: -1,
+  stopped: -1,
+  disabled: -1,
+};
 
 /** Globs of the tenants a plugin.json's `match` names; none = all. */
 function tenantsOf(matchJson: string): readonly string[] {

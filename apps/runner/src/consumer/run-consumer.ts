@@ -11,7 +11,7 @@ import type { LeaseTimes } from '../execution/lease-watch.js';
 import type { RunLedger } from '../ledger/run-ledger.js';
 import { gatesOf, listenedBus, type NoticedRun, noticingBus, tell } from '../plugins/noticing-bus.js';
 import { AttemptTrace, type TraceRuns } from '../telemetry/attempt-trace.js';
-import { RunSpans } from '../telemetry/run-spans.js';
+import { beginCounters, RunSpans } from '../telemetry/run-spans.js';
 import type { ToolRegistry } from '../tools/tool-registry.js';
 
 export interface RunConsumerOptions {
@@ -48,6 +48,7 @@ export interface RunConsumer {
 /** Starts answering rings, as soon as the plugins can be asked. */
 export async function startRunConsumer(options: RunConsumerOptions): Promise<RunConsumer> {
   const { hosts, logger, runs } = options;
+  beginCounters();
   const hooks = chain(options.hooks, gatesOf(hosts.hooks()));
   // A run may be here twice for a moment: parked or handed back, and rung again before the first call has returned.
   const active = new Set<{ readonly runId: string; readonly run: AbortController; readonly done: Promise<void> }>();

@@ -211,8 +211,12 @@ const GATES = [
   'afterToolCall',
 ] as const satisfies readonly (keyof Hooks)[];
 
-/** Gates whose failure stops the act. */
-const VETO: ReadonlySet<string> = new Set(['beforeRunStart', 'beforeToolCall']);
+/** Begins the counters that alerts watch: what is counted from nothing has no increase that an alert could see. */
+export function beginCounters(): void {
+  for (const gate of GATES) metrics.failClosedBlocks.add(0, { gate });
+  metrics.leaseLosses.add(0, {});
+  metrics.runsExecuting.add(0, {});
+}
 
 function outcomeOf(decision: unknown): { decision: string; code?: string } {
   if (typeof decision !== 'object' || decision === null) return { decision: 'none' };
@@ -235,5 +239,6 @@ function finish(
   metrics.gateDecisions.add(1, { gate, decision });
   if (decision !== 'could_not_ask') return;
   metrics.gateFailures.add(1, { gate, code: code ?? 'gate_unavailable' });
-  if (VETO.has(gate)) metrics.failClosedBlocks.add(1, { gate });
+  // Where the act goes on without an answer, the gate answers that nothing changes.
+  metrics.failClosedBlocks.add(1, { gate });
 }

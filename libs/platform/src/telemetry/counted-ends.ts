@@ -7,6 +7,7 @@ const STATUS_OF: ReadonlyMap<LedgerEventType, string> = new Map(
 
 /** The bus of a process that ends runs: each run whose end is published is counted by its end state. */
 export function countedEnds(bus: LiveBus): LiveBus {
+  for (const status of STATUS_OF.values()) metrics.runsEnded.add(0, { status });
   return {
     publish(push) {
       bus.publish(push);

@@ -52,7 +52,10 @@ export const metrics = {
     'Acts stopped because a gate could not be asked.',
   ),
   pluginRestarts: count<{ plugin: string }>('codedock.plugin.restarts', 'Restarts of plugins after they died.'),
-  pluginReady: level<{ plugin: string }>('codedock.plugin.ready', '1 while the plugin answers, else 0.'),
+  pluginReady: level<{ plugin: string }>(
+    'codedock.plugin.ready',
+    '1 while the plugin answers, 0 while it does not, -1 while an administrator has taken it out.',
+  ),
   noticesDropped: count<{ event: string }>(
     'codedock.plugin.notices.dropped',
     'Ledger events that no plugin-host was told of: too many waited, or none took them.',

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { type Context, TraceFlags } from '@opentelemetry/api';
 import { OTLPTraceExporter as GrpcExporter } from '@opentelemetry/exporter-trace-otlp-grpc';
 import { OTLPTraceExporter as JsonExporter } from '@opentelemetry/exporter-trace-otlp-http';
@@ -5,6 +6,9 @@ import { OTLPTraceExporter as ProtobufExporter } from '@opentelemetry/exporter-t
 import { core, tracing } from '@opentelemetry/sdk-node';
 import type { SpanExport } from '../config/telemetry-environment.js';
 import { metrics } from './metrics.js';
+
+const SHUTDOWN_LOOKS = 50;
+const SHUTDOWN_LOOK_MS = 10;
 
 /** Processors that send ended spans as the OTEL_* variables ask, in the background and from a bounded queue. */
 export function spanProcessors({ exporter, protocol, queueSize }: SpanExport): tracing.SpanProcessor[] {
@@ -61,8 +65,13 @@ class CountedBatches implements tracing.SpanProcessor {
     return this.batches.forceFlush();
   }
 
-  shutdown(): Promise<void> {
-    return this.batches.shutdown();
+  /** A batch taken just now may still wait for the resource it is sent with; nobody else would wait for that. */
+  async shutdown(): Promise<void> {
+    for (let looks = 0; this.waiting > 0 && looks < SHUTDOWN_LOOKS; looks += 1) {
+      await this.batches.forceFlush().catch(() => undefined);
+      await delay(SHUTDOWN_LOOK_MS);
+    }
+    await this.batches.shutdown();
   }
 
   private send(spans: tracing.ReadableSpan[], done: (result: core.ExportResult) => void): void {

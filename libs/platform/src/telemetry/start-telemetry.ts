@@ -8,6 +8,7 @@ import { NodeSDK, resources, metrics as sdkMetrics } from '@opentelemetry/sdk-no
 import { readTelemetryRequest } from '../config/telemetry-environment.js';
 import type { Logger } from '../logging/index.js';
 import { captureContent } from './content.js';
+import { metrics } from './metrics.js';
 import { spanProcessors } from './span-export.js';
 import { SpanIdGenerator } from './span-ids.js';
 
@@ -80,6 +81,7 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
       instrumentations: request.spans ? instrumentations() : [],
     });
     sdk.start();
+    if (request.spans) for (const reason of ['queue_full', 'export_failed']) metrics.spansDropped.add(0, { reason });
     return {
       traces: request.spans !== undefined,
       metricsHandler: (incoming, response) => prometheus.getMetricsRequestHandler(incoming, response),

@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:http';
+import { createServer, type RequestListener, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { eventually, expectNoLeftovers, nodeTypeScript, startProcess } from '@codedock/testkit';
@@ -128,4 +128,78 @@ test('OTEL_SDK_DISABLED switches everything off', async () => {
   await running.exited;
   expect(running.output()).toContain('off false undefined');
   expect(spans).toEqual([]);
+});
+
+/** Emits more at once than the queue holds, waits for what the collector does to it, and prints how many were dropped. */
+const FLOOD = `
+  const { ServerResponse } = require('node:http');
+  const { Writable } = require('node:stream');
+  const dropped = () => new Promise((resolve) => {
+    let text = '';
+    const response = new ServerResponse({ method: 'GET' });
+    response.assignSocket(new Writable({ write(chunk, _, done) { text += chunk; done(); } }));
+    response.once('finish', () => resolve(Object.fromEntries(
+      [...text.matchAll(/^codedock_telemetry_spans_dropped_total\\{reason="(\\w+)"\\} (\\d+)$/gm)].map(([, reason, count]) => [reason, Number(count)]))));
+    telemetry.metricsHandler({}, response);
+  });
+  const works = [];
+  for (let n = 0; n < 1000; n += 1) works.push(platform.withSpan('turn', { attributes: { text: 'x'.repeat(1000) } }, () => n));
+  await Promise.all(works);
+  const sum = async () => { const all = await dropped(); return (all.queue_full ?? 0) + (all.export_failed ?? 0); };
+  for (let n = 0; n < 600 && await sum() < EXPECTED; n += 1) await new Promise((resolve) => setTimeout(resolve, 50));
+  console.log('dropped ' + JSON.stringify(await dropped()));`;
+
+const LIMITS = {
+  OTEL_BSP_MAX_QUEUE_SIZE: '100',
+  OTEL_BSP_MAX_EXPORT_BATCH_SIZE: '100',
+  OTEL_BSP_SCHEDULE_DELAY: '50',
+  OTEL_EXPORTER_OTLP_TIMEOUT: '300',
+};
+
+test.each<[string, RequestListener]>([
+  ['never answers', (request) => void request.resume()],
+  ['answers 500', (_, response) => void response.writeHead(500).end('no')],
+  [
+    'answers 503 and to come back in an hour',
+    (_, response) => void response.writeHead(503, { 'retry-after': '3600' }).end(),
+  ],
+  ['resets', (request) => void request.socket.resetAndDestroy()],
+  ['answers no HTTP', (request) => void request.socket.end('\u0000 garbage\r\n\r\n')],
+  [
+    'never stops answering',
+    (_, response) => {
+      response.writeHead(500);
+      const more = setInterval(() => response.write('x'.repeat(1024 * 1024)), 1);
+      response.on('close', () => clearInterval(more));
+      response.on('error', () => undefined);
+    },
+  ],
+])('what a collector that %s does not take is dropped from a bounded queue, and counted', async (_, behaviour) => {
+  const hostile = createServer(behaviour);
+  await new Promise<void>((resolve) => hostile.listen(0, '127.0.0.1', resolve));
+  try {
+    const endpoint = `http://127.0.0.1:${(hostile.address() as AddressInfo).port}`;
+    const running = await startProcess(
+      program(FLOOD.replace('EXPECTED', '1000'), { ...LIMITS, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }),
+    );
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+    const counted = JSON.parse(/dropped (.+)/.exec(running.output())?.[1] ?? '{}') as Record<string, number>;
+    // Spans of one instant: at most one batch is being sent and one queue is full, the rest never waits anywhere.
+    const { queue_full: full = 0, export_failed: refused = 0 } = counted;
+    expect({ all: full + refused, bounded: refused <= 200 && full >= 800 }).toEqual({ all: 1_000, bounded: true });
+    expect(running.output().match(/telemetry is not delivered/g)).toHaveLength(1);
+  } finally {
+    hostile.closeAllConnections();
+    await new Promise((resolve) => hostile.close(resolve));
+  }
+});
+
+test('what a collector takes is not counted as dropped', async () => {
+  const running = await startProcess(
+    program(FLOOD.replace('EXPECTED', '800'), { ...LIMITS, OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl }),
+  );
+  expect(await running.exited).toEqual({ code: 0, signal: null });
+  const counted = JSON.parse(/dropped (.+)/.exec(running.output())?.[1] ?? '{}') as Record<string, number>;
+  expect(counted['export_failed']).toBe(0);
+  await eventually(() => expect(spans).toHaveLength(1_000 - (counted['queue_full'] ?? 0)));
 });
