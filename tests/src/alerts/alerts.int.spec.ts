@@ -15,7 +15,7 @@ import { fakeScript, type RunView, START_MS, type System, startSystem } from '..
 import { type Prometheus, startPrometheus } from './prometheus.js';
 import { dashboardQueries, metricsOf, shippedRules } from './shipped.js';
 
-const LONG = { timeoutMs: 20_000 };
+const LONG = { timeoutMs: 90_000 };
 const HANGING = fakeScript({ hang: true });
 const rules = shippedRules();
 const alerts = rules.groups.flatMap((group) => group.rules);
@@ -43,6 +43,7 @@ beforeAll(async () => {
       await writePlugin(root, 'guard', { source: GUARD, pluginJson: { restart: { policy: 'never' }, config } });
       const restart = { policy: 'always', backoffMs: 100, maxBackoffMs: 100 };
       await writePlugin(root, 'frail', { source: FRAIL, pluginJson: { restart, config } });
+      await writePlugin(root, 'strict', { source: STRICT, pluginJson: { delivery: 'durable', config } });
     },
   });
 }, START_MS);
@@ -79,6 +80,16 @@ const GUARD = `${MORTAL}
 
 const FRAIL = `${MORTAL}
   serve(definePlugin({ name, version: '1.0.0', onLedgerNotify: { 'run.completed': () => undefined } }));`;
+
+/** Refuses events once a file says so. */
+const STRICT = `
+  import { existsSync } from 'node:fs';
+  import { join } from 'node:path';
+  import { config, definePlugin, serve } from '@codedock/plugin-sdk';
+  const { folder } = config() as { folder: string };
+  serve(definePlugin({ name: 'strict', version: '1.0.0', onLedgerNotify: { 'run.completed': () => {
+    if (existsSync(join(folder, 'refuse'))) throw new Error('not now');
+  } } }));`;
 
 const started = async (content: string, more: Record<string, unknown> = {}): Promise<RunView> =>
   system.startRun(await system.createSession(), { content, ...more });
@@ -173,6 +184,16 @@ if (missing !== undefined) {
       await system.waitForEnd((await started(fakeScript({ fail: 'provider_rejected' }))).id);
     }
     await expected('CodeDockRunsFailing');
+  }, 120_000);
+
+  it('CodeDockDeliveryBehind: a plugin refuses an event for long', async () => {
+    writeFileSync(path.join(folder.path, 'refuse'), '');
+    const run = await started('hello');
+    await system.waitForEnd(run.id);
+    await system.db.query("UPDATE events SET occurred_at = occurred_at - interval '10 minutes' WHERE run_id = $1", [
+      run.id,
+    ]);
+    await expected('CodeDockDeliveryBehind');
   }, 120_000);
 
   it('CodeDockSpansDropped: the collector is gone', async () => {

@@ -3,42 +3,49 @@ import { webcrypto } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { cryptoProvider, PemConverter, X509CertificateGenerator } from '@peculiar/x509';
+import { PemConverter, X509CertificateGenerator } from '@peculiar/x509';
 import { checkCertificates, checkConfiguration } from './check-configuration.js';
 import { clockFinding } from './check-database.js';
 
 const NOW = Date.parse('2026-06-01T00:00:00Z');
 const DAY = 86_400_000;
+const crypto = webcrypto as Parameters<typeof X509CertificateGenerator.createSelfSigned>[1];
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 let folder: string;
 beforeAll(() => {
-  cryptoProvider.set(webcrypto as Crypto);
   folder = mkdtempSync(path.join(tmpdir(), 'codedock-doctor-'));
 });
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 /** Files of an authority and of a certificate it has signed (or, `foreign`, another one has). */
 async function files(name: string, { until, foreign = false }: { readonly until: number; readonly foreign?: boolean }) {
-  const keys = () => webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']) as Promise<CryptoKeyPair>;
+  const keys = () =>
+    webcrypto.subtle.generateKey(algorithm, true, ['sign', 'verify']) as Promise<webcrypto.CryptoKeyPair>;
   const [authority, other, own] = [await keys(), await keys(), await keys()];
   const validity = { notBefore: new Date(NOW - 100 * DAY), signingAlgorithm: algorithm };
-  const ca = await X509CertificateGenerator.createSelfSigned({
-    ...validity,
-    serialNumber: '01',
-    name: 'CN=authority',
-    notAfter: new Date(NOW + 1_000 * DAY),
-    keys: authority,
-  });
-  const cert = await X509CertificateGenerator.create({
-    ...validity,
-    serialNumber: '02',
-    subject: 'CN=gateway',
-    issuer: 'CN=authority',
-    notAfter: new Date(until),
-    publicKey: own.publicKey,
-    signingKey: (foreign ? other : authority).privateKey,
-  });
+  const ca = await X509CertificateGenerator.createSelfSigned(
+    {
+      ...validity,
+      serialNumber: '01',
+      name: 'CN=authority',
+      notAfter: new Date(NOW + 1_000 * DAY),
+      keys: authority,
+    },
+    crypto,
+  );
+  const cert = await X509CertificateGenerator.create(
+    {
+      ...validity,
+      serialNumber: '02',
+      subject: 'CN=gateway',
+      issuer: 'CN=authority',
+      notAfter: new Date(until),
+      publicKey: own.publicKey,
+      signingKey: (foreign ? other : authority).privateKey,
+    },
+    crypto,
+  );
   const write = (kind: string, text: string) => {
     const file = path.join(folder, `${name}.${kind}.pem`);
     writeFileSync(file, text);

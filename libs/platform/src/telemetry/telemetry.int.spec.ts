@@ -17,10 +17,12 @@ let collector: Server;
 let collectorUrl: string;
 let spans: ExportedSpan[];
 let answers: boolean;
+let pushed: Buffer[];
 
 beforeEach(async () => {
   spans = [];
   answers = true;
+  pushed = [];
   collector = createServer(async (request, response) => {
     const chunks: Buffer[] = [];
     for await (const chunk of request) {
@@ -29,6 +31,7 @@ beforeEach(async () => {
     if (!answers) {
       return;
     }
+    if (request.url === '/v1/metrics') pushed.push(Buffer.concat(chunks));
     if (request.url === '/v1/traces') {
       const body = JSON.parse(Buffer.concat(chunks).toString()) as {
         resourceSpans: { scopeSpans: { spans: ExportedSpan[] }[] }[];
@@ -116,6 +119,17 @@ test.each([
   expect(await running.exited).toEqual({ code: 0, signal: null });
   expect(Number(/worked (\d+)/.exec(running.output())?.[1])).toBeLessThan(5_000);
   expect(Number(/ended (\d+)/.exec(running.output())?.[1])).toBeLessThan(4_500);
+});
+
+test('metrics are pushed over OTLP as well where an endpoint is named', async () => {
+  const running = await startProcess(
+    program(`platform.metrics.runsQueued.set(7, {});`, {
+      OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl,
+      OTEL_METRICS_EXPORTER: 'otlp',
+    }),
+  );
+  expect(await running.exited).toEqual({ code: 0, signal: null });
+  await eventually(() => expect(Buffer.concat(pushed).includes('codedock.runs.queued')).toBe(true));
 });
 
 test('OTEL_SDK_DISABLED switches everything off', async () => {
