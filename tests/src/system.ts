@@ -118,6 +118,18 @@ export function fakeScript(...steps: readonly Record<string, unknown>[]): string
   return `fake:${JSON.stringify(steps)}`;
 }
 
+/** Waits until every plugin of the system answers; one that only some are asked for does not make the chain unready. */
+export async function waitForPlugins({ api }: Pick<System, 'api'>): Promise<void> {
+  await eventually(
+    async () => {
+      const { body } = await api<{ items: { name: string; state: string }[] }>('GET', '/v1/plugins');
+      const waiting = body.items.filter(({ state }) => state !== 'ready').map(({ name, state }) => `${name}: ${state}`);
+      if (waiting.length > 0) throw new Error(waiting.join(', '));
+    },
+    { timeoutMs: 60_000, what: 'every plugin to be ready' },
+  );
+}
+
 /** Starts a system and waits until every part is ready. Stop it in `afterAll`. */
 export async function startSystem(options: SystemOptions = {}): Promise<System> {
   const database = options.database ?? (await createTestDatabase());

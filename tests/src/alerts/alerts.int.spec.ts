@@ -11,7 +11,7 @@ import {
 } from '@codedock/testkit';
 import { startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { PATIENT } from '../gates/policies.js';
-import { fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
+import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
 import { type Prometheus, startPrometheus } from './prometheus.js';
 import { dashboardQueries, metricsOf, shippedRules } from './shipped.js';
 
@@ -46,6 +46,7 @@ beforeAll(async () => {
       await writePlugin(root, 'strict', { source: STRICT, pluginJson: { delivery: 'durable', config } });
     },
   });
+  await waitForPlugins(system);
 }, START_MS);
 
 afterAll(async () => {

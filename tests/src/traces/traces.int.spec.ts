@@ -13,7 +13,7 @@ import {
 } from '@codedock/testkit';
 import { type ReceivedSpan, startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { PATIENT } from '../gates/policies.js';
-import { fakeScript, type RunView, START_MS, type System, startSystem } from '../system.js';
+import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
 import { expectTraces, exportTo, spansOfRun } from './collected.js';
 
 const SOURCES = path.join(repositoryRoot(), 'tests/src/traces');
@@ -60,6 +60,7 @@ beforeAll(async () => {
       CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
     },
   });
+  await waitForPlugins(system);
 }, START_MS);
 
 afterAll(async () => {
@@ -262,6 +263,7 @@ test('a plugin that speaks NDJSON is told the trace, and its call-backs belong t
 });
 
 test('logs are one JSON object a line with the ids of the trace, plugins are named, and nobody repeats what was said', async () => {
+  await system.waitForEnd((await started(ONE_CALL)).id);
   const run = await started(fakeScript({ text: CANARY, fail: 'provider_rejected' }));
   await system.waitForEnd(run.id);
   const { traceId } = spanIdsOf(`run ${run.id} attempt 1`);
