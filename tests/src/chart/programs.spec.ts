@@ -28,7 +28,9 @@ function run(args: readonly string[], env: Readonly<Record<string, string>> = {}
 }
 
 function environmentOf(objects: readonly KubeObject[], owner: string, replace: (value: string) => string) {
-  const pod = podsOf(objects).find((one) => one.owner.metadata.name === `dock-codedock-${owner}`);
+  const pod = podsOf(objects).find(
+    (one) => /^dock(-codedock)?-/.test(one.owner.metadata.name) && one.owner.metadata.name.endsWith(`-${owner}`),
+  );
   const env = pod?.spec.containers[0]?.env ?? [];
   return Object.fromEntries(env.flatMap(({ name, value }) => (value === undefined ? [] : [[name, replace(value)]])));
 }
@@ -44,7 +46,7 @@ describe('the variables of', () => {
   };
 
   it.each(
-    ['standard', 'dev', 'minimal', 'hpa', 'existing-secrets', 'routes', 'plugins'].flatMap((mode) =>
+    ['standard', 'dev', 'minimal', 'hpa', 'existing-secrets', 'routes', 'plugins', 'extras'].flatMap((mode) =>
       (['gateway', 'runner', 'plugin-host'] as const).map((app) => [mode, app] as const),
     ),
   )('%s are what the %s reads', async (mode, app) => {
@@ -58,7 +60,7 @@ describe('the variables of', () => {
     // Unknown names and contradictions are refused.
     const config = readConfig(app, env);
     if ('databaseUrl' in config) expect(config.databaseUrl.reveal()).toBe(secrets.DATABASE_URL);
-    if ('httpListen' in config) expect(config.httpListen.host).toBe('0.0.0.0');
+    if ('httpListen' in config) expect(config.httpListen.host).toBe(mode === 'extras' ? '::' : '0.0.0.0');
   });
 });
 
@@ -202,6 +204,25 @@ describe('helm test', () => {
     writeFileSync(key, `cdk_${'x'.repeat(43)}`);
     const { code, stderr } = await run(pod.args, { ...pod.env, API_KEY_FILE: key });
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('was answered with 401') });
+  });
+
+  it('has autoscalers ask for what is there: the waiting runs', async () => {
+    const waiting = await system.db.query("SELECT 1 FROM runs WHERE status = 'queued'");
+    const trigger = async (mode: string) => {
+      const scaled = (await render(mode)).find(({ kind }) => kind === 'ScaledObject');
+      return (
+        (scaled?.spec as unknown as { triggers: { metadata: { query: string } }[] }).triggers[0]?.metadata.query ?? ''
+      );
+    };
+    const { rows } = await system.db.query<{ count: string }>(await trigger('keda-postgresql'));
+    expect(Number(rows[0]?.count)).toBe(waiting.rowCount);
+    expect(Number(rows[0]?.count)).toBeGreaterThan(0);
+
+    const metric = /max\((\w+)\)/.exec(await trigger('keda-prometheus'))?.[1] ?? 'none';
+    await eventually(async () => {
+      const metrics = await (await fetch(`${system.url}/metrics`)).text();
+      expect(metrics).toMatch(new RegExp(`^${metric}(\\{.*\\})? ${waiting.rowCount}$`, 'm'));
+    });
   });
 
   it('does a real run', async () => {

@@ -1,3 +1,7 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import path from 'node:path';
+import { temporaryFolder } from '@codedock/testkit';
 import { fieldProblems } from './check-objects.js';
 import { differences } from './differences.js';
 import { chart, helm, modes, render, template, valuesOf, versions } from './helm.js';
@@ -70,4 +74,20 @@ it('a plugin image as a volume is refused where Kubernetes has none', async () =
 it('Kubernetes below the range is refused', async () => {
   const { code, stderr } = await template('standard', { kubeVersion: '1.28.0' });
   expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('>=1.29.0-0') });
+});
+
+it('the packed chart is the chart, without what only its developers need', async () => {
+  const folder = await temporaryFolder();
+  try {
+    const packed = await helm(['package', chart, '--destination', folder.path]);
+    expect({ code: packed.code, stderr: packed.stderr }).toEqual({ code: 0, stderr: '' });
+    const file = path.join(folder.path, readdirSync(folder.path)[0] ?? 'none');
+    const content = execFileSync('tar', ['tzf', file], { encoding: 'utf8' }).split('\n');
+    expect(content).toEqual(expect.arrayContaining(['codedock/values.schema.json', 'codedock/files/real-run.mjs']));
+    expect(content.filter((name) => /\/ci\/|intro|defs/.test(name))).toEqual([]);
+    const { code } = await helm(['template', 'dock', file, '--namespace', 'agents', '-f', valuesOf('standard')]);
+    expect(code).toBe(0);
+  } finally {
+    await folder.remove();
+  }
 });
