@@ -58,6 +58,26 @@ describe('a release', () => {
     // Whoever installs again reads the secrets of the plugins again.
     expect(secret('keys')).toEqual(kept[0]?.[1]);
     expect(secret('gateway-tls')).toBeUndefined();
+    succeeded(await install('--set', 'keys.existingSecret='));
+    expect(secret('keys')).toEqual(kept[0]?.[1]);
+  });
+
+  it('gives URLs that came by value to the migrations, before anything else is there, and takes them back', async () => {
+    const order: string[] = [];
+    const stop = api.cluster.follow(api.cluster.newest, ({ type, key }) => {
+      if (/(secrets|jobs|deployments)\/agents\/dock-codedock-(migrate|gateway)$/.test(key) && type !== 'MODIFIED') {
+        order.push(`${type} ${key.split('/').at(-3)} ${key.split('/').at(-1)}`);
+      }
+    });
+    succeeded(await run('install', 'dock', chart, '-f', valuesOf('minimal'), '--wait', '--timeout', '60s'));
+    stop();
+    expect(order).toEqual([
+      'ADDED secrets dock-codedock-migrate',
+      'ADDED jobs dock-codedock-migrate',
+      expect.stringMatching(/^DELETED (jobs|secrets)/),
+      expect.stringMatching(/^DELETED (jobs|secrets)/),
+      'ADDED deployments dock-codedock-gateway',
+    ]);
   });
 
   it('does not start the new version when migrations fail', async () => {
