@@ -210,9 +210,8 @@ describe('helm test', () => {
     const waiting = await system.db.query("SELECT 1 FROM runs WHERE status = 'queued'");
     const trigger = async (mode: string) => {
       const scaled = (await render(mode)).find(({ kind }) => kind === 'ScaledObject');
-      return (
-        (scaled?.spec as unknown as { triggers: { metadata: { query: string } }[] }).triggers[0]?.metadata.query ?? ''
-      );
+      const spec = scaled?.spec as { triggers: { metadata: { query: string } }[] } | undefined;
+      return spec?.triggers[0]?.metadata.query ?? '';
     };
     const { rows } = await system.db.query<{ count: string }>(await trigger('keda-postgresql'));
     expect(Number(rows[0]?.count)).toBe(waiting.rowCount);
