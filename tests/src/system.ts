@@ -83,6 +83,8 @@ export interface System {
   readonly store: Store;
   readonly db: pg.Pool;
   readonly databaseUrl: string;
+  /** Redis, or the database again. */
+  readonly queueUrl: string;
   readonly gateways: TestProcess[];
   readonly runners: TestProcess[];
   readonly pluginHosts: TestProcess[];
@@ -319,6 +321,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       store,
       db,
       databaseUrl: database.url,
+      queueUrl,
       gateways,
       runners,
       pluginHosts,

@@ -2,7 +2,13 @@ import { randomBytes } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { TERMINAL_EVENTS } from '@codedock/domain';
-import { eventually, type TestProcess, temporaryFolder } from '@codedock/testkit';
+import {
+  eventually,
+  type RecordingProvider,
+  recordingProvider,
+  type TestProcess,
+  temporaryFolder,
+} from '@codedock/testkit';
 import { type Api, apiOf } from '../api.js';
 import type { Profile } from '../profiles.js';
 import { fakeScript, type RunView, type System, type SystemOptions, startSystem } from '../system.js';
@@ -11,11 +17,18 @@ import { readHistory } from './checker/read-history.js';
 import { ACTING, writeActingPlugin } from './effects/acting-plugin.js';
 import { type EffectSink, startEffectSink } from './effects/effect-sink.js';
 import { beyond, processesOf } from './processes.js';
+import { deathsIn } from './programs/crash-points.js';
 import { recordSession, type SessionRecorder } from './session-recorder.js';
 
 /** Lease and heartbeat of the suite, milliseconds: short, so that a dead runner is replaced within seconds. */
 export const LEASE_MS = 3_000;
 const HEARTBEAT_MS = 750;
+/** How long a runner that is to end lets its turns finish, milliseconds. */
+export const DRAIN_MS = 4_000;
+/** Agent whose model is the recording provider. */
+export const RECORDED = 'recorded';
+const RECORDED_AGENT = { name: RECORDED, model: { provider: 'openai', name: 'recorded' } };
+const PROVIDER_KEY = `sk-${randomBytes(16).toString('hex')}`;
 
 /** How a system of the suite differs from the usual one: two gateways, three runners, a plugin-host, the acting plugin. */
 export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins'> {
@@ -43,6 +56,8 @@ export interface RunInput {
 /** A system under faults: real processes, an effect sink, a client on every session, and all it takes to judge it. */
 export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
   readonly sink: EffectSink;
+  /** The model provider of the agent `recorded`. */
+  readonly provider: RecordingProvider;
   /** Speaks with a gateway that is alive now; the next in turn for each request. */
   readonly api: Api;
   /** A new session, followed by a client. */
@@ -59,6 +74,8 @@ export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSe
   whole(timeoutMs?: number): Promise<void>;
   /** Resolves when every accepted run has ended and every client has seen the end of its session. */
   settled(timeoutMs?: number): Promise<void>;
+  /** When the run was the death of a process: milliseconds of the machine's clock. */
+  deaths(runId: string): readonly number[];
   /** A person wants this call tried again: it may act once more. */
   noteRetry(callId: string): void;
   history(): Promise<History>;
@@ -67,16 +84,25 @@ export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSe
 }
 
 const ENDED: ReadonlySet<string> = new Set(Object.keys(TERMINAL_EVENTS));
-const ACTING_CHAIN: ChainedPlugin = { name: ACTING, gates: ['beforeToolCall'] };
+const ACTING_CHAIN: ChainedPlugin = { name: ACTING, gates: ['beforeInput', 'beforeToolCall'] };
 
 /** Starts a system of the suite's own programs with its lease times. */
 export async function startFaultSystem(profile: Profile, options: FaultSystemOptions = {}): Promise<FaultSystem> {
   const temporary = await temporaryFolder('codedock-faults-');
+  const deaths = await temporaryFolder('codedock-deaths-');
   const sink = await startEffectSink();
+  const provider = await recordingProvider();
+  const closeSurroundings = async () => {
+    await sink.stop();
+    await provider.close();
+    await deaths.remove();
+    await temporary.remove();
+  };
   const { plugins, chain = [], replaced = true, ...rest } = options;
   const secrets = new Map([
     ['CODEDOCK_INTERNAL_TOKEN', randomBytes(24).toString('hex')],
     ['CODEDOCK_CAPABILITY_KEY', randomBytes(32).toString('hex')],
+    ['OPENAI_API_KEY', PROVIDER_KEY],
   ]);
   const system = await startSystem({
     gateways: 2,
@@ -87,17 +113,26 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     env: {
       CODEDOCK_LEASE_TTL: `${LEASE_MS}ms`,
       CODEDOCK_LEASE_HEARTBEAT: `${HEARTBEAT_MS}ms`,
-      ...Object.fromEntries(secrets),
+      ...Object.fromEntries([...secrets].filter(([name]) => name.startsWith('CODEDOCK_'))),
+      RUNNER_DRAIN_TIMEOUT: `${DRAIN_MS}ms`,
+      FAULTS_DEATHS: deaths.path,
       ...rest.env,
       TMPDIR: temporary.path,
     },
+    // The gateway's default agent stays the scripted one.
+    runnerEnv: {
+      OPENAI_API_KEY: PROVIDER_KEY,
+      OPENAI_BASE_URL: provider.baseUrl,
+      CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
+      ...rest.runnerEnv,
+    },
+    agents: [RECORDED_AGENT, ...(rest.agents ?? [])],
     plugins: async (root) => {
       await writeActingPlugin(root, sink.url);
       await plugins?.(root);
     },
   }).catch(async (error: unknown) => {
-    await sink.stop();
-    await temporary.remove();
+    await closeSurroundings();
     throw error;
   });
   secrets.set('the API key', system.key);
@@ -150,7 +185,10 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
     const post = () => api<{ run: RunView }>('POST', `/v1/sessions/${session}/runs`, body, { headers });
     // Only a keyed request may be repeated: nobody knows whether the broken one was accepted.
-    const answer = idempotencyKey === undefined ? await post() : await eventually(async () => answered(await post()));
+    const answer =
+      idempotencyKey === undefined
+        ? await post()
+        : await eventually(async () => answered(await post()), { timeoutMs: 60_000 });
     if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
     const { run } = answer.body;
     accepted.push(run.id);
@@ -160,7 +198,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     return run;
   };
 
-  const whole: FaultSystem['whole'] = async (timeoutMs = 60_000) => {
+  const whole: FaultSystem['whole'] = async (timeoutMs = 120_000) => {
     if (!replaced) return;
     await eventually(
       () =>
@@ -171,7 +209,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     );
   };
 
-  const settled: FaultSystem['settled'] = async (timeoutMs = 60_000) => {
+  const settled: FaultSystem['settled'] = async (timeoutMs = 120_000) => {
     await eventually(
       async () => {
         const open = await system.db.query<{ id: string; status: string }>(
@@ -211,7 +249,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     leftovers: leftovers(),
   });
 
-  const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 60_000) =>
+  const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 120_000) =>
     eventually(
       async () => {
         const { body } = await api<RunView>('GET', `/v1/runs/${runId}`);
@@ -224,6 +262,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   return {
     ...system,
     sink,
+    provider,
     api,
     waitForRun,
     waitForEnd: (runId, timeoutMs) => waitForRun(runId, ({ status }) => ENDED.has(status), timeoutMs),
@@ -238,6 +277,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     aliveRunners: () => alive(system.runners),
     whole,
     settled,
+    deaths: (runId) => deathsIn(path.join(deaths.path, runId)),
     noteRetry: (callId) => void retried.set(callId, (retried.get(callId) ?? 0) + 1),
     history,
     async end() {
@@ -245,12 +285,11 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
       for (const recorder of recorders.values()) recorder.close();
       await Promise.allSettled(replacing);
       await system.stop();
-      await sink.stop();
       const left = [
         ...processesOf(temporary.path).map((name) => `the process ${name}`),
         ...readdirSync(temporary.path).map((name) => `the file ${name}`),
       ];
-      await temporary.remove();
+      await closeSurroundings();
       return left;
     },
   };

@@ -58,7 +58,7 @@ export function recordSession({ sessionId, tenantId, key, url }: RecorderOptions
     get lastSeq() {
       return lastSeq();
     },
-    until: async (seq, timeoutMs = 20_000) => {
+    until: async (seq, timeoutMs = 60_000) => {
       await eventually(() => lastSeq() >= seq, {
         timeoutMs,
         what: `a client to see seq ${seq} of session ${sessionId}`,

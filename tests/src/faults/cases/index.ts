@@ -1,5 +1,30 @@
 import type { FaultCase } from '../fault-case.js';
+import { blockedLoop } from './blocked-loop.js';
+import { approvedManyTimes, cancelledRuns, cancelRaces, handledInterrupts } from './cancels.js';
+import { killedAgainAndAgain, poison } from './crash-loops.js';
 import { crashPoints } from './crash-points.js';
+import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
+import { drainedRunners } from './drains.js';
+import { idempotentStarts } from './idempotent-starts.js';
+import { killedRunners } from './killed-runners.js';
+import { providerFailures } from './provider-failures.js';
+import { stoppedRunners } from './stopped-runners.js';
 
 /** Every case, in the order in which they are run: first those that share the standing system. */
-export const CASES: readonly FaultCase[] = [crashPoints];
+export const CASES: readonly FaultCase[] = [
+  killedRunners,
+  crashPoints,
+  stoppedRunners,
+  killedAgainAndAgain,
+  poison,
+  blockedLoop,
+  duplicateDoorbells,
+  cancelRaces,
+  handledInterrupts,
+  approvedManyTimes,
+  providerFailures,
+  reconcilersAtOnce,
+  cancelledRuns,
+  drainedRunners,
+  idempotentStarts,
+];

@@ -5,6 +5,9 @@ export const ACTING = 'acting';
 /** Its tools: one per effect class, and one that a person has to approve. */
 export const TOOLS = { effectful: 'pay', idempotent: 'put', pure: 'look', approved: 'transfer' } as const;
 
+/** Input that the plugin deals with itself: no run comes of it. */
+export const HANDLED = 'nothing to do';
+
 const source = `
 import { request } from 'node:http';
 import { defineTool, serve } from '@codedock/plugin-sdk';
@@ -43,10 +46,14 @@ serve({
     tool('${TOOLS.pure}', 'pure'),
     tool('${TOOLS.approved}', 'effectful', true),
   ],
+  onAgentInput: (input) => (input.content === '${HANDLED}' ? input.handle() : undefined),
   onToolPreExecute: () => undefined,
 });`;
 
 /** Writes the plugin into a root. */
 export async function writeActingPlugin(root: string, sinkUrl: string): Promise<void> {
-  await writePlugin(root, ACTING, { source, pluginJson: { config: { sink: sinkUrl } } });
+  await writePlugin(root, ACTING, {
+    source,
+    pluginJson: { config: { sink: sinkUrl }, maxInflight: 64, maxToolCalls: 128 },
+  });
 }

@@ -1,7 +1,9 @@
+import { appendFileSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import type { JsonObject, NewLedgerEvent } from '@codedock/domain';
 import type { GatewayParts } from '@codedock/gateway';
 import type { RunnerParts } from '@codedock/runner';
-import type { AppendBatch, LeaveBatch } from '@codedock/store';
+import type { AppendBatch } from '@codedock/store';
 
 /** Where a process can be told to die, in the order in which a run passes the places. */
 export const CRASH_POINTS = {
@@ -16,21 +18,21 @@ export const CRASH_POINTS = {
   'in-approval': 'the question for a person is stored, nobody was told',
   'before-terminal': 'the run is done, its end is not stored',
   'after-terminal': 'the end is stored, nobody was told',
-  'before-ack': 'the end is stored and told, the job is still in the queue',
+  'before-ack': 'the end is stored and on its way to the clients, the job is still in the queue',
 } as const;
 
 /** Name of a place where a process dies. */
 export type CrashPoint = keyof typeof CRASH_POINTS;
 
-/** What a run's metadata says: `at` this place the process dies while the attempt is not above `attempts` (default 1). */
+/** What a run's metadata says: whichever process passes this place with it dies, but no more often than `times`. */
 export interface CrashOrder {
   readonly at: CrashPoint;
-  readonly attempts?: number;
+  readonly times: number;
 }
 
-/** The metadata of a run whose process dies; any process that passes the place with it. */
-export function crashing(at: CrashPoint, attempts = 1): { readonly metadata: { readonly crash: CrashOrder } } {
-  return { metadata: { crash: { at, attempts } } };
+/** The metadata of a run that is the death of its process, once or so many times. */
+export function crashing(at: CrashPoint, times = 1): { readonly metadata: { readonly crash: CrashOrder } } {
+  return { metadata: { crash: { at, times } } };
 }
 
 /** The metadata of a run whose first execution of a tool blocks the runner's event loop for so many milliseconds. */
@@ -38,32 +40,41 @@ export function blocking(ms: number): { readonly metadata: { readonly blockMs: n
   return { metadata: { blockMs: ms } };
 }
 
-/** Where a run is that passes a place: its fence, and what its creator wrote. */
-interface Passing {
-  readonly runId: string;
-  readonly attempt: number;
+/** What happens to a process whose run has reached its place; it does not come back. */
+export type Die = (runId: string, order: CrashOrder) => void;
+
+/**
+ * Kills the own process like the kernel does: nothing is flushed, nothing handed back. Each death leaves a line with its
+ * time in a file of the folder, which is how a later process knows how often the run was the death of one.
+ */
+export function dieOnce(folder: string): Die {
+  return (runId, { times }) => {
+    const file = path.join(folder, runId);
+    if (deathsIn(file).length >= times) return;
+    appendFileSync(file, `${Date.now()}\n`);
+    process.kill(process.pid, 'SIGKILL');
+  };
 }
 
-/** Dies like a process that the kernel kills: nothing is flushed, nothing is handed back. */
-export type Die = () => never;
-
-/** Kills the own process. */
-export const die: Die = () => {
-  process.kill(process.pid, 'SIGKILL');
-  // The signal to oneself is delivered before the call returns; what follows is for the compiler.
-  throw new Error('killed');
-};
+/** Times of the deaths that a file tells of, milliseconds of the machine's clock. */
+export function deathsIn(file: string): number[] {
+  try {
+    return readFileSync(file, 'utf8').trim().split('\n').map(Number);
+  } catch {
+    return [];
+  }
+}
 
 /** Crash points of a runner, laid around its parts. */
-export function crashingRunner(parts: RunnerParts, dieNow: Die = die): RunnerParts {
+export function crashingRunner(parts: RunnerParts, die: Die): RunnerParts {
   const orders = new Map<string, CrashOrder>();
-  const attempts = new Map<string, number>();
-  const pass = (point: CrashPoint, { runId, attempt }: Passing) => {
-    const order = orders.get(runId);
-    if (order?.at === point && attempt <= (order.attempts ?? 1)) dieNow();
+  const pass = (point: CrashPoint, runId: string | undefined) => {
+    const order = runId === undefined ? undefined : orders.get(runId);
+    if (runId !== undefined && order?.at === point) die(runId, order);
   };
   const { store, bus, tools } = parts;
-  const ended = new Map<string, Passing>();
+  /** Runs whose end is stored and not told yet, by session. */
+  const ended = new Map<string, string>();
   return {
     ...parts,
     store: {
@@ -75,31 +86,29 @@ export function crashingRunner(parts: RunnerParts, dieNow: Die = die): RunnerPar
           if (taken.kind !== 'nothing') {
             const order = orderOf(taken.snapshot.principal.metadata);
             if (order !== undefined) orders.set(runId, order);
-            attempts.set(runId, taken.snapshot.attempt);
           }
-          if (taken.kind === 'leased') pass('after-claim', { runId, attempt: taken.snapshot.attempt });
+          if (taken.kind === 'leased') pass('after-claim', runId);
           return taken;
         },
         async leave(batch) {
-          const at = { runId: batch.run.runId, attempt: batch.run.token };
-          if (batch.to.kind === 'end') pass('before-terminal', at);
+          const { runId } = batch.run;
+          if (batch.to.kind === 'end') pass('before-terminal', runId);
           const left = await store.runs.leave(batch);
-          pass(batch.to.kind === 'end' ? 'after-terminal' : 'in-approval', at);
-          if (orders.get(at.runId)?.at === 'before-ack') ended.set(batch.sessionId, at);
+          pass(batch.to.kind === 'end' ? 'after-terminal' : 'in-approval', runId);
+          if (orders.get(runId)?.at === 'before-ack') ended.set(batch.sessionId, runId);
           return left;
         },
       },
       ledger: {
         ...store.ledger,
         async append(batch) {
-          const at = passingOf(batch);
-          if (at === undefined) return store.ledger.append(batch);
-          if (gates(batch)) pass('after-gate', at);
-          if (settles(batch)) pass('before-outcome', at);
+          const runId = batch.run?.runId;
+          if (gates(batch)) pass('after-gate', runId);
+          if (settles(batch)) pass('before-outcome', runId);
           const appended = await store.ledger.append(batch);
-          if (batch.events.some(({ type }) => type === 'assistant.delta')) pass('mid-stream', at);
-          if (executes(batch)) pass('after-intent', at);
-          if (settles(batch)) pass('after-outcome', at);
+          if (batch.events.some(({ type }) => type === 'assistant.delta')) pass('mid-stream', runId);
+          if (executes(batch)) pass('after-intent', runId);
+          if (settles(batch)) pass('after-outcome', runId);
           return appended;
         },
       },
@@ -108,8 +117,7 @@ export function crashingRunner(parts: RunnerParts, dieNow: Die = die): RunnerPar
       ...boundBus(bus),
       publish(push) {
         bus.publish(push);
-        const at = ended.get(push.sessionId);
-        if (at !== undefined) pass('before-ack', at);
+        pass('before-ack', ended.get(push.sessionId));
       },
     },
     tools: {
@@ -123,7 +131,7 @@ export function crashingRunner(parts: RunnerParts, dieNow: Die = die): RunnerPar
             const { blockMs } = invocation.principal.metadata;
             if (typeof blockMs === 'number' && invocation.n === 1) setTimeout(() => block(blockMs), 100);
             const execution = await own.execute(invocation, signal);
-            pass('after-effect', { runId: invocation.runId, attempt: attempts.get(invocation.runId) ?? 1 });
+            pass('after-effect', invocation.runId);
             return execution;
           },
         };
@@ -133,7 +141,7 @@ export function crashingRunner(parts: RunnerParts, dieNow: Die = die): RunnerPar
 }
 
 /** Crash points of a gateway, laid around its parts. */
-export function crashingGateway(parts: GatewayParts, dieNow: Die = die): GatewayParts {
+export function crashingGateway(parts: GatewayParts, die: Die): GatewayParts {
   const { store } = parts;
   return {
     ...parts,
@@ -143,7 +151,8 @@ export function crashingGateway(parts: GatewayParts, dieNow: Die = die): Gateway
         ...store.runs,
         async accept(input) {
           const accepted = await store.runs.accept(input);
-          if (orderOf(input.metadata)?.at === 'after-commit-before-reply') dieNow();
+          const order = orderOf(input.metadata);
+          if (order?.at === 'after-commit-before-reply') die(input.runId, order);
           return accepted;
         },
       },
@@ -156,12 +165,7 @@ function orderOf(metadata: JsonObject): CrashOrder | undefined {
   return order?.at !== undefined && Object.hasOwn(CRASH_POINTS, order.at) ? (order as CrashOrder) : undefined;
 }
 
-function passingOf({ run }: AppendBatch): Passing | undefined {
-  return run?.token === undefined ? undefined : { runId: run.runId, attempt: run.token };
-}
-
-const gates = ({ changes }: AppendBatch | LeaveBatch) =>
-  changes?.calls?.some(({ gated }) => gated !== undefined) === true;
+const gates = ({ changes }: AppendBatch) => changes?.calls?.some(({ gated }) => gated !== undefined) === true;
 
 const executes = ({ changes }: AppendBatch) => changes?.executions?.some(({ state }) => state === 'executing') === true;
 

@@ -3,16 +3,17 @@
 import 'reflect-metadata';
 import { createLogger, Shutdown, startTelemetry } from '@codedock/platform';
 import { readRunnerConfig, startRunner } from '@codedock/runner';
-import { crashingRunner } from './crash-points.js';
+import { crashingRunner, dieOnce } from './crash-points.js';
 
 async function main(): Promise<void> {
+  const die = dieOnce(process.env['FAULTS_DEATHS'] ?? '/dev/null');
   const config = readRunnerConfig();
   const logger = createLogger({ app: 'runner', level: config.logLevel, format: config.logFormat });
   const telemetry = startTelemetry({ service: 'codedock-runner', version: '0.1.0', logger });
   const shutdown = new Shutdown({ logger, deadlineMs: config.runnerDrainTimeoutMs + 10_000 });
   shutdown.register('telemetry', () => telemetry.shutdown());
   shutdown.listen();
-  await startRunner({ config, logger, telemetry, shutdown, around: (parts) => crashingRunner(parts) });
+  await startRunner({ config, logger, telemetry, shutdown, around: (parts) => crashingRunner(parts, die) });
 }
 
 main().catch((error: unknown) => {

@@ -1,0 +1,123 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventually } from '@codedock/testkit';
+import { percentile } from '../../bench/statistics.js';
+import { TOOLS } from '../effects/acting-plugin.js';
+import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
+import { type FaultSystem, LEASE_MS } from '../fault-system.js';
+import { actingCall, callsOf, resumedAfter } from '../observing.js';
+
+/** Runs in flight all the time. */
+const IN_FLIGHT = 8;
+/** A run that was spared so many kills may end. */
+const SPARED = 2;
+
+interface Flight {
+  readonly runId: string;
+  readonly callId: string;
+  readonly tool: string;
+  /** Kills that hit its runner while the call was held. */
+  readonly hits: number[];
+  /** Kills that hit other runners. */
+  spared: number;
+  released: boolean;
+}
+
+/** R1: kill -9 of runners in the middle of tool calls, again and again, with runs in flight all the time. */
+export const killedRunners: FaultCase = {
+  id: 'R1',
+  title: 'kill -9 of a runner in mid tool call',
+  tiers: EACH_TIER,
+  profiles: EACH_PROFILE,
+  async run(context) {
+    const system = await context.standing();
+    const kills = context.pick({ short: 10, long: 200 });
+    const flights = new Set<Flight>();
+    const ended: Flight[] = [];
+    let over = false;
+    const lanes = Array.from({ length: IN_FLIGHT }, async () => {
+      while (!over) ended.push(await fly(context, system, flights, () => over));
+    });
+    const killer = kill(context, system, flights, kills).finally(() => {
+      over = true;
+    });
+    await Promise.all([killer, ...lanes]);
+    const resumeMs = await judge(system, ended);
+    const p99 = percentile(resumeMs, 0.99);
+    const bound = LEASE_MS + 3_000;
+    const hits = ended.reduce((sum, { hits }) => sum + hits.length, 0);
+    if (context.tier === 'long' && p99 > bound) throw new Error(`resume p99 is ${Math.round(p99)} ms, above ${bound}`);
+    return { resumeMs, detail: `${kills} kills hit ${hits} calls of ${ended.length} runs; bound ${bound} ms` };
+  },
+};
+
+/** One run from its start to its end. */
+async function fly(
+  { random }: CaseContext,
+  system: FaultSystem,
+  flights: Set<Flight>,
+  isOver: () => boolean,
+): Promise<Flight> {
+  // Half of the calls must never be repeated; the others have to be.
+  const tool = random.oneOf([TOOLS.effectful, TOOLS.effectful, TOOLS.idempotent, TOOLS.pure]);
+  const run = await system.start({
+    script: [{ toolCalls: [{ name: tool, arguments: { hold: true } }] }, { text: 'done' }],
+  });
+  const { id: callId } = await actingCall(system, run.id);
+  const flight: Flight = { runId: run.id, callId, tool, hits: [], spared: 0, released: false };
+  flights.add(flight);
+  while (flight.hits.length === 0 && flight.spared < SPARED && !isOver()) await delay(50);
+  flights.delete(flight);
+  if (flight.hits.length === 0) {
+    flight.released = true;
+    await system.sink.release(callId);
+  }
+  await system.waitForEnd(run.id);
+  return flight;
+}
+
+async function kill({ random }: CaseContext, system: FaultSystem, flights: Set<Flight>, kills: number): Promise<void> {
+  for (let kill = 0; kill < kills; kill += 1) {
+    await system.whole();
+    const victim = await eventually(
+      () => {
+        const flying = [...flights].flatMap((flight) => system.runnerOf(flight.callId) ?? []);
+        return flying.length > 0 && random.oneOf(flying);
+      },
+      { timeoutMs: 60_000, intervalMs: 50, what: 'a call in flight' },
+    );
+    const held = [...flights].filter(({ callId }) => system.runnerOf(callId) === victim);
+    const at = Date.now();
+    await victim.kill();
+    for (const flight of flights) {
+      if (held.includes(flight)) flight.hits.push(at);
+      else flight.spared += 1;
+    }
+  }
+}
+
+/** The calls that are flagged are those that were held when their runner died, and resumed is every run. */
+async function judge(system: FaultSystem, ended: readonly Flight[]): Promise<number[]> {
+  const resumeMs: number[] = [];
+  let extraModelCalls = 0;
+  let hits = 0;
+  for (const { runId, callId, tool, hits: own } of ended) {
+    const run = await system.waitForEnd(runId);
+    if (run.status !== 'completed') throw new Error(`run ${runId} is ${run.status} (${run.stopReason})`);
+    const call = (await callsOf(system, runId)).find(({ id }) => id === callId);
+    const right = own.length > 0 && tool === TOOLS.effectful ? 'unknown' : 'succeeded';
+    if (call?.state !== right) throw new Error(`call ${callId} of ${tool} is ${call?.state}; right is ${right}`);
+    const { rows } = await system.db.query<{ n: number }>(
+      "SELECT count(*)::int AS n FROM events WHERE run_id = $1 AND type = 'turn.restarted'",
+      [runId],
+    );
+    extraModelCalls += rows[0]?.n ?? 0;
+    hits += own.length;
+    for (const at of own) {
+      const ms = await resumedAfter(system, runId, at);
+      if (ms === undefined) throw new Error(`nobody went on with run ${runId}`);
+      resumeMs.push(ms);
+    }
+  }
+  if (extraModelCalls > hits) throw new Error(`${extraModelCalls} model calls were made anew after ${hits} hits`);
+  return resumeMs;
+}

@@ -1,0 +1,74 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { eventually, type TestProcess } from '@codedock/testkit';
+import { TOOLS } from '../effects/acting-plugin.js';
+import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
+import { type FaultSystem, LEASE_MS } from '../fault-system.js';
+import { actingCall } from '../observing.js';
+
+/** Runners beside the standing three, so that enough are awake to take over. */
+const EXTRA = 1;
+const STOPPED = 3;
+
+/** R3: runners sleep for three leases and wake up into a world in which their runs are others'. */
+export const stoppedRunners: FaultCase = {
+  id: 'R3',
+  title: 'SIGSTOP of a runner for three leases, then SIGCONT',
+  tiers: EACH_TIER,
+  profiles: EACH_PROFILE,
+  async run(context) {
+    const system = await context.standing();
+    const rounds = context.pick({ short: 1, long: 34 });
+    const extra = await Promise.all(Array.from({ length: EXTRA }, () => system.startRunner()));
+    const abortMs: number[] = [];
+    try {
+      for (let round = 0; round < rounds; round += 1) abortMs.push(...(await sleepAndWake(system)));
+    } finally {
+      for (const each of system.aliveRunners()) each.signal('SIGCONT');
+      await Promise.all(extra.map((each) => each.stop()));
+    }
+    const slowest = Math.round(Math.max(0, ...abortMs));
+    return { detail: `${rounds * STOPPED} sleepers; the slowest noticed ${slowest} ms after it woke` };
+  },
+};
+
+/** Runs of two kinds on every runner: one waits for its tool, one writes all the time. */
+async function sleepAndWake(system: FaultSystem): Promise<number[]> {
+  const acting = await Promise.all(
+    Array.from({ length: 6 }, () =>
+      system.start({
+        script: [{ toolCalls: [{ name: TOOLS.effectful, arguments: { hold: true } }] }, { text: 'done' }],
+      }),
+    ),
+  );
+  const writing = await Promise.all(
+    Array.from({ length: 6 }, () =>
+      system.start({ script: [{ chunks: Array.from({ length: 150 }, (_, n) => `${n} `), chunkDelayMs: 100 }] }),
+    ),
+  );
+  const calls = await Promise.all(acting.map(({ id }) => actingCall(system, id)));
+  const sleepers = system.aliveRunners().slice(0, STOPPED);
+  const before = sleepers.map((sleeper) => sleeper.stdout().length);
+  for (const sleeper of sleepers) sleeper.signal('SIGSTOP');
+  await delay(LEASE_MS);
+  // The tools answer while nobody listens: the sleepers find the results when they wake up.
+  await system.sink.release();
+  await delay(2 * LEASE_MS);
+  const woken = performance.now();
+  for (const sleeper of sleepers) sleeper.signal('SIGCONT');
+  const held = sleepers.filter((sleeper) => calls.some(({ id }) => sleeper.stdout().includes(`executing ${id} `)));
+  const noticed = await Promise.all(
+    held.map((sleeper) => notices(sleeper, before[sleepers.indexOf(sleeper)] ?? 0, woken)),
+  );
+  await Promise.all([...acting, ...writing].map(({ id }) => system.waitForEnd(id)));
+  return noticed;
+}
+
+/** When the runner says that it has left a run to its next lease. */
+async function notices(sleeper: TestProcess, from: number, woken: number): Promise<number> {
+  await eventually(() => sleeper.stdout().includes('left to its next lease', from), {
+    timeoutMs: 60_000,
+    intervalMs: 5,
+    what: `${sleeper.name} to notice that its runs are gone`,
+  });
+  return performance.now() - woken;
+}

@@ -1,0 +1,105 @@
+import { eventually } from '@codedock/testkit';
+import type { FaultSystem } from './fault-system.js';
+
+/** A tool call as its row says now. */
+export interface SeenCall {
+  readonly id: string;
+  readonly name: string;
+  readonly state: string;
+}
+
+/** The calls of a run in order. */
+export async function callsOf({ db }: Pick<FaultSystem, 'db'>, runId: string): Promise<readonly SeenCall[]> {
+  const { rows } = await db.query<SeenCall>(
+    'SELECT id, name, state FROM tool_calls WHERE run_id = $1 ORDER BY created_at, index',
+    [runId],
+  );
+  return rows;
+}
+
+/** Resolves with a run's call that is being executed, once its effect has happened. */
+export async function actingCall(system: FaultSystem, runId: string, timeoutMs = 90_000): Promise<SeenCall> {
+  return eventually(
+    async () => {
+      const call = (await callsOf(system, runId)).find(({ state }) => state === 'executing');
+      if (call === undefined) return false;
+      const acted = (await system.sink.effects()).some(({ callId }) => callId === call.id);
+      return acted && system.runnerOf(call.id) !== undefined && call;
+    },
+    { timeoutMs, intervalMs: 50, what: `a call of run ${runId} to act` },
+  );
+}
+
+/**
+ * Milliseconds from a moment (of the machine's clock) to the first sign that somebody goes on with a run: an event of a
+ * later attempt. Undefined when there is none.
+ */
+export async function resumedAfter(
+  { db }: Pick<FaultSystem, 'db'>,
+  runId: string,
+  moment: number,
+): Promise<number | undefined> {
+  const { rows } = await db.query<{ at: number | null }>(
+    `WITH own AS (SELECT attempt, extract(epoch FROM occurred_at)::float8 * 1000 AS at FROM events WHERE run_id = $1)
+     SELECT min(at) AS at FROM own
+     WHERE at > $2 AND attempt > (SELECT coalesce(max(attempt), 0) FROM own WHERE at <= $2 AND attempt IS NOT NULL)`,
+    [runId, moment],
+  );
+  const at = rows[0]?.at;
+  return typeof at === 'number' ? at - moment : undefined;
+}
+
+/** Approves everything that a run waits for, once it waits. */
+export async function approveAll(system: FaultSystem, runId: string): Promise<void> {
+  const approval = await openApproval(system, runId);
+  await eventually(
+    async () => {
+      const answer = await decide(system, approval, 'approve');
+      if (answer !== 200) throw new Error(`status ${answer}`);
+    },
+    { timeoutMs: 60_000, what: 'the approval to be decided' },
+  );
+}
+
+/** A question for a person, with the calls it is about. */
+export interface SeenApproval {
+  readonly id: string;
+  readonly callIds: readonly string[];
+}
+
+/** The approval that a run waits for, once it waits. */
+export async function openApproval(system: FaultSystem, runId: string): Promise<SeenApproval> {
+  await system.waitForRun(runId, ({ status }) => status === 'waiting_approval', 90_000);
+  const { rows } = await system.db.query<{ id: string; calls: string[] }>(
+    `SELECT a.id, array_agg(c.call_id::text) AS calls FROM approvals a JOIN approval_calls c ON c.approval_id = a.id
+     WHERE a.run_id = $1 AND a.status = 'open' GROUP BY a.id`,
+    [runId],
+  );
+  const [open] = rows;
+  if (open === undefined) throw new Error(`run ${runId} waits for no open approval`);
+  return { id: open.id, callIds: open.calls };
+}
+
+/** Decides all calls of an approval alike; answers the status. */
+export async function decide(
+  { api }: Pick<FaultSystem, 'api'>,
+  { id, callIds }: SeenApproval,
+  decision: 'approve' | 'deny',
+): Promise<number> {
+  const { status } = await api('POST', `/v1/approvals/${id}/decisions`, {
+    decisions: callIds.map((callId) => ({ callId, decision })),
+  });
+  return status;
+}
+
+/** Ends a run and answers the milliseconds until it had ended, with the state that won. */
+export async function cancel(
+  { api }: Pick<FaultSystem, 'api'>,
+  runId: string,
+): Promise<{ readonly ms: number; readonly status: string }> {
+  const began = performance.now();
+  const answer = await api<{ status: string }>('POST', `/v1/runs/${runId}/cancel`);
+  const ms = performance.now() - began;
+  if (answer.status !== 200) throw new Error(`cancel: ${answer.status} ${JSON.stringify(answer.body)}`);
+  return { ms, status: answer.body.status };
+}
