@@ -17,17 +17,28 @@ export async function callsOf({ db }: Pick<FaultSystem, 'db'>, runId: string): P
   return rows;
 }
 
-/** Resolves with a run's call that is being executed, once its effect has happened. */
-export async function actingCall(system: FaultSystem, runId: string, timeoutMs = 90_000): Promise<SeenCall> {
-  return eventually(
+/** A run's call that is being executed, once its effect has happened. @throws when the run ends before. */
+export async function actingCall(system: FaultSystem, runId: string): Promise<SeenCall> {
+  const call = await actingOrEnded(system, runId);
+  if (call === undefined) throw new Error(`run ${runId} has ended without a call that was seen to act`);
+  return call;
+}
+
+/** As `actingCall`; undefined when the run has ended, as one does whose runner was killed meanwhile. */
+export async function actingOrEnded(system: FaultSystem, runId: string): Promise<SeenCall | undefined> {
+  const { seen } = await eventually(
     async () => {
       const call = (await callsOf(system, runId)).find(({ state }) => state === 'executing');
-      if (call === undefined) return false;
-      const acted = (await system.sink.effects()).some(({ callId }) => callId === call.id);
-      return acted && system.runnerOf(call.id) !== undefined && call;
+      if (call !== undefined) {
+        const acted = (await system.sink.effects()).some(({ callId }) => callId === call.id);
+        return acted && system.runnerOf(call.id) !== undefined && { seen: call };
+      }
+      const { rows } = await system.db.query('SELECT 1 FROM runs WHERE id = $1 AND ended_at IS NOT NULL', [runId]);
+      return rows.length > 0 && { seen: undefined };
     },
-    { timeoutMs, intervalMs: 50, what: `a call of run ${runId} to act` },
+    { timeoutMs: 90_000, intervalMs: 100, what: `a call of run ${runId} to act` },
   );
+  return seen;
 }
 
 /**

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { type EventStream, eventually, openEventStream } from '@codedock/testkit';
+import { type EventStream, eventually, openEventStream, type StreamFrame } from '@codedock/testkit';
 import type { Recording } from './checker/history.js';
 
 /** A client that follows a session, comes back with the last number it saw, and keeps every frame of all connections. */
@@ -25,12 +25,19 @@ export interface RecorderOptions {
 
 /** Begins to follow a session from its first event. */
 export function recordSession({ sessionId, tenantId, key, url }: RecorderOptions): SessionRecorder {
-  const former: Recording['frames'][number][] = [];
+  const kept: Recording['frames'][number][] = [];
   let stream: EventStream | undefined;
+  /** Frames of the present connection that are kept already. */
+  let taken = 0;
   let closed = false;
 
-  const now = () => (stream?.status === 200 ? framesOf(stream) : []);
-  const frames = () => [...former, ...now()];
+  const frames = () => {
+    if (stream?.status === 200) {
+      const { frames: all } = stream;
+      for (; taken < all.length; taken += 1) kept.push(...keptFrame(all[taken]));
+    }
+    return kept;
+  };
   const lastSeq = () => frames().at(-1)?.seq ?? 0;
 
   const follow = async () => {
@@ -41,9 +48,10 @@ export function recordSession({ sessionId, tenantId, key, url }: RecorderOptions
           headers: { authorization: `Bearer ${key}` },
           ...(after === 0 ? {} : { lastEventId: String(after) }),
         });
+        taken = 0;
         if (closed) stream.close();
         await stream.over;
-        former.push(...now());
+        frames();
       } catch {
         // The gateway is gone or not there yet.
       }
@@ -65,7 +73,7 @@ export function recordSession({ sessionId, tenantId, key, url }: RecorderOptions
       });
     },
     drop: () => stream?.close(),
-    recording: () => ({ sessionId, tenantId, frames: frames(), whole: true }),
+    recording: () => ({ sessionId, tenantId, frames: [...frames()], whole: true }),
     close: () => {
       closed = true;
       stream?.close();
@@ -73,10 +81,8 @@ export function recordSession({ sessionId, tenantId, key, url }: RecorderOptions
   };
 }
 
-function framesOf({ frames }: EventStream): Recording['frames'][number][] {
-  return frames.flatMap(({ id, event, data }) => {
-    if (id === undefined) return [];
-    const { eventId } = JSON.parse(data) as { eventId: string };
-    return [{ seq: Number(id), eventId, type: event }];
-  });
+function keptFrame(frame: StreamFrame | undefined): Recording['frames'][number][] {
+  if (frame?.id === undefined) return [];
+  const { eventId } = JSON.parse(frame.data) as { eventId: string };
+  return [{ seq: Number(frame.id), eventId, type: frame.event }];
 }

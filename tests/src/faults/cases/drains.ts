@@ -2,7 +2,7 @@ import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { DRAIN_MS } from '../fault-system.js';
 
 /** Beyond the time for turns: the rest of a shutdown, on a busy machine. */
-const REST_MS = 10_000;
+const REST_MS = 40_000;
 
 /** O1: every runner is told to end, one after another, with eight runs in flight. */
 export const drainedRunners: FaultCase = {

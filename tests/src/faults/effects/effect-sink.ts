@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { eventually, startProcess, temporaryFolder } from '@codedock/testkit';
 
@@ -42,10 +42,23 @@ export async function startEffectSink(): Promise<EffectSink> {
     ready: /effects at (\S+)/,
   });
   const url = /effects at (\S+)/.exec(running.output())?.[1] ?? '';
+  const known: Effect[] = [];
+  let read = 0;
   const effects = async (): Promise<readonly Effect[]> => {
-    const lines = (await readFile(file, 'utf8')).split('\n');
-    // The last one is empty, or not written whole.
-    return lines.slice(0, -1).map((line) => JSON.parse(line) as Effect);
+    // At once: two who read at the same time must not both add the same lines.
+    const text = readFileSync(file, 'utf8').slice(read);
+    // What follows the last line break is not written whole.
+    const whole = text.slice(0, text.lastIndexOf('\n') + 1);
+    if (whole !== '') {
+      read += whole.length;
+      known.push(
+        ...whole
+          .trimEnd()
+          .split('\n')
+          .map((line) => JSON.parse(line) as Effect),
+      );
+    }
+    return known;
   };
   return {
     url,
