@@ -1,4 +1,5 @@
 import { eventually } from '@codedock/testkit';
+import type { RunView } from '../system.js';
 import type { FaultSystem } from './fault-system.js';
 
 /** A tool call as its row says now. */
@@ -17,14 +18,28 @@ export async function callsOf({ db }: Pick<FaultSystem, 'db'>, runId: string): P
   return rows;
 }
 
-/** A run's call that is being executed, once its effect has happened. @throws when the run ends before. */
-export async function actingCall(system: FaultSystem, runId: string): Promise<SeenCall> {
-  const call = await actingOrEnded(system, runId);
-  if (call === undefined) throw new Error(`run ${runId} has ended without a call that was seen to act`);
-  return call;
+/** A run whose tool has acted and waits for the sink to let it go. */
+export interface ActingRun {
+  readonly run: RunView;
+  readonly call: SeenCall;
 }
 
-/** As `actingCall`; undefined when the run has ended, as one does whose runner was killed meanwhile. */
+/** Starts a run whose tool acts and waits. Once more where a runner that got no time lost the run before it was seen. */
+export async function startActing(system: FaultSystem, tool: string): Promise<ActingRun> {
+  for (let tries = 0; tries < 5; tries += 1) {
+    const run = await system.start({
+      script: [{ toolCalls: [{ name: tool, arguments: { hold: true } }] }, { text: 'done' }],
+    });
+    const call = await actingOrEnded(system, run.id);
+    if (call !== undefined) return { run, call };
+  }
+  throw new Error(`no call of ${tool} was seen to act`);
+}
+
+/**
+ * A run's call that is being executed, once its effect has happened; undefined when the run ends before, as one does
+ * whose runner was killed meanwhile.
+ */
 export async function actingOrEnded(system: FaultSystem, runId: string): Promise<SeenCall | undefined> {
   const { seen } = await eventually(
     async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { HANDLED, TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
-import { actingCall, cancel, decide, openApproval } from '../observing.js';
+import { cancel, decide, openApproval, startActing } from '../observing.js';
 
 /** C1: a run is cancelled, whatever it is doing and however little its model or tool cares. */
 export const cancelledRuns: FaultCase = {
@@ -17,16 +17,13 @@ export const cancelledRuns: FaultCase = {
       const streaming = await system.start({ script: [{ chunks: Array(200).fill('x'), chunkDelayMs: 50 }] });
       const hanging = await system.start({ script: [{ text: 'a', hang: true }] });
       const deaf = await system.start({ script: [{ text: 'a', hang: true, ignoreAbort: true }] });
-      const acting = await system.start({
-        script: [{ toolCalls: [{ name: TOOLS.effectful, arguments: { hold: true } }] }],
-      });
+      const { run: acting } = await startActing(system, TOOLS.effectful);
       const asking = await system.start({ script: [{ toolCalls: [{ name: TOOLS.approved, arguments: {} }] }] });
       const behind = await system.start({
         script: [{ text: 'never' }],
         sessionId: streaming.sessionId,
         onBusy: 'enqueue',
       });
-      await actingCall(system, acting.id);
       await openApproval(system, asking.id);
       for (const { id } of [streaming, hanging, deaf])
         await system.waitForRun(id, ({ status }) => status === 'running');
@@ -85,8 +82,7 @@ export const handledInterrupts: FaultCase = {
   async run(context) {
     const system = await context.standing();
     const count = context.pick({ short: 25, long: 1_000 });
-    const run = await system.start({ script: [{ toolCalls: [{ name: TOOLS.effectful, arguments: { hold: true } }] }] });
-    await actingCall(system, run.id);
+    const { run } = await startActing(system, TOOLS.effectful);
     for (let sent = 0; sent < count; sent += 5) {
       const answers = await Promise.all(
         Array.from({ length: 5 }, () =>

@@ -3,7 +3,7 @@ import { eventually, type TestProcess } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { type FaultSystem, LEASE_MS } from '../fault-system.js';
-import { actingCall } from '../observing.js';
+import { startActing } from '../observing.js';
 
 /** Runners beside the standing three, so that enough are awake to take over. */
 const EXTRA = 1;
@@ -33,19 +33,12 @@ export const stoppedRunners: FaultCase = {
 
 /** Runs of two kinds on every runner: one waits for its tool, one writes all the time. */
 async function sleepAndWake(system: FaultSystem): Promise<number[]> {
-  const acting = await Promise.all(
-    Array.from({ length: 6 }, () =>
-      system.start({
-        script: [{ toolCalls: [{ name: TOOLS.effectful, arguments: { hold: true } }] }, { text: 'done' }],
-      }),
-    ),
-  );
+  const acting = await Promise.all(Array.from({ length: 6 }, () => startActing(system, TOOLS.effectful)));
   const writing = await Promise.all(
     Array.from({ length: 6 }, () =>
       system.start({ script: [{ chunks: Array.from({ length: 150 }, (_, n) => `${n} `), chunkDelayMs: 100 }] }),
     ),
   );
-  const calls = await Promise.all(acting.map(({ id }) => actingCall(system, id)));
   const sleepers = system.aliveRunners().slice(0, STOPPED);
   const before = sleepers.map((sleeper) => sleeper.stdout().length);
   for (const sleeper of sleepers) sleeper.signal('SIGSTOP');
@@ -55,11 +48,13 @@ async function sleepAndWake(system: FaultSystem): Promise<number[]> {
   await delay(2 * LEASE_MS);
   const woken = performance.now();
   for (const sleeper of sleepers) sleeper.signal('SIGCONT');
-  const held = sleepers.filter((sleeper) => calls.some(({ id }) => sleeper.stdout().includes(`executing ${id} `)));
+  const held = sleepers.filter((sleeper) =>
+    acting.some(({ call }) => sleeper.stdout().includes(`executing ${call.id} `)),
+  );
   const noticed = await Promise.all(
     held.map((sleeper) => notices(sleeper, before[sleepers.indexOf(sleeper)] ?? 0, woken)),
   );
-  await Promise.all([...acting, ...writing].map(({ id }) => system.waitForEnd(id)));
+  await Promise.all([...acting.map(({ run }) => run), ...writing].map(({ id }) => system.waitForEnd(id)));
   return noticed;
 }
 
