@@ -2,10 +2,11 @@
 // Puts codedock-plugin-conformance, as authors get it, to the plugins of every language and to those that ship. The last
 // line is "N passed, N failed". Plugins whose toolchain is absent are skipped, or, with REQUIRE_INTEROP=1, failures.
 import { spawn } from 'node:child_process';
-import { cpSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { executableOnPath } from '../../scripts/workspace/on-path.mjs';
 import { prepare } from '../../scripts/workspace/prepare.mjs';
 import { root } from '../../scripts/workspace/root.mjs';
 import { buildPeers } from './build.mjs';
@@ -51,6 +52,23 @@ try {
     mkdirSync(plugins);
     await peer.install(plugins, peer.name, { ...patient, ...pluginJson });
     count(title, await reportOf(join(plugins, peer.name)));
+  }
+  for (const [language, program] of [
+    ['python', 'python3'],
+    ['shell', 'jq'],
+  ]) {
+    if (!executableOnPath(program)) {
+      console.log(`skipped: the template in ${language}: there is no ${program} on PATH`);
+      continue;
+    }
+    const copy = join(folder, 'templates', `${language}-policy`);
+    cpSync(join(root, 'apps/cli/templates', language), copy, { recursive: true });
+    const executable = join(copy, '__NAME__');
+    if (existsSync(executable)) {
+      chmodSync(executable, 0o755);
+      renameSync(executable, join(copy, `${language}-policy`));
+    }
+    count(`the template in ${language}`, await reportOf(copy));
   }
   for (const path of shipped) {
     const copy = join(folder, 'shipped', path.split('/')[1]);
