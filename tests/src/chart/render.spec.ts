@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { temporaryFolder } from '@codedock/testkit';
+import { parse, parseAllDocuments } from 'yaml';
 import { fieldProblems } from './check-objects.js';
 import { differences } from './differences.js';
 import { chart, helm, modes, render, template, valuesOf, versions } from './helm.js';
@@ -89,5 +90,30 @@ it('the packed chart is the chart, without what only its developers need', async
     expect(code).toBe(0);
   } finally {
     await folder.remove();
+  }
+});
+
+it('alerts and dashboards are in the chart as they are shipped', async () => {
+  const args = ['--set', 'telemetry.prometheusRule.runbooks=https://docs.example.com/runbooks'];
+  const { stdout } = await template('monitoring', { args });
+  const objects = parseAllDocuments(stdout, { version: '1.1' }).map((document) => document.toJS() as KubeObject | null);
+  const shipped = (folder: string) =>
+    readdirSync(path.join(chart, '../..', folder)).map((name) => path.join(chart, '../..', folder, name));
+  const rules = objects.filter((object) => object?.kind === 'PrometheusRule');
+  expect(rules).toHaveLength(shipped('prometheus').length);
+  for (const file of shipped('prometheus')) {
+    const text = readFileSync(file, 'utf8').replaceAll(
+      'docs/operating/runbooks.md',
+      'https://docs.example.com/runbooks',
+    );
+    expect(rules.map((rule) => rule?.spec?.['groups'])).toContainEqual(parse(text).groups);
+  }
+  const dashboards = objects.flatMap((object) =>
+    Object.entries(object?.data ?? {}).filter(([name]) => name.endsWith('.json') && name !== 'plan.json'),
+  );
+  expect(dashboards).toHaveLength(shipped('grafana').length);
+  for (const file of shipped('grafana')) {
+    const [, text = ''] = dashboards.find(([name]) => name === path.basename(file)) ?? [];
+    expect(JSON.parse(text)).toEqual(JSON.parse(readFileSync(file, 'utf8')));
   }
 });
