@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
 import { chmodSync, cpSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { readConfig } from '@codedock/platform';
+import { listVariables, readConfig, type Variable } from '@codedock/platform';
 import { eventually, expectNoLeftovers, type TemporaryFolder, temporaryFolder, writePlugin } from '@codedock/testkit';
 import { START_MS, type System, startSystem } from '../system.js';
 import { chart, type Ended, render } from './helm.js';
@@ -43,6 +43,8 @@ describe('the variables of', () => {
     OPENAI_API_KEY: 'sk-of-the-test',
     CODEDOCK_CAPABILITY_KEY: 'x'.repeat(48),
     CODEDOCK_SECRETS_KEY: 'ab'.repeat(32),
+    CODEDOCK_CAPABILITY_KEYS_ACCEPTED: 'y'.repeat(48),
+    CODEDOCK_SECRETS_KEYS_ACCEPTED: 'cd'.repeat(32),
   };
 
   it.each(
@@ -62,6 +64,18 @@ describe('the variables of', () => {
     if ('databaseUrl' in config) expect(config.databaseUrl.reveal()).toBe(secrets.DATABASE_URL);
     if ('httpListen' in config) expect(config.httpListen.host).toBe(mode === 'extras' ? '::' : '0.0.0.0');
   });
+});
+
+it('every secret that a service reads can come from a Secret of yours', async () => {
+  const objects = await render('existing-secrets');
+  for (const app of ['gateway', 'runner', 'plugin-host'] as const) {
+    const given = Object.keys(environmentOf(objects, app, String));
+    const wanted = listVariables()
+      .map(([, variable]) => variable as Variable)
+      // The token is for loopback, where there is no TLS.
+      .filter(({ secret, apps, name }) => secret && apps.includes(app) && name !== 'CODEDOCK_INTERNAL_TOKEN');
+    expect(given).toEqual(expect.arrayContaining(wanted.map(({ name }) => `${name}_FILE`)));
+  }
 });
 
 describe('the certificates', () => {

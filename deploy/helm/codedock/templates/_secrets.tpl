@@ -12,6 +12,12 @@ ConfigMap. Everything here answers YAML.
 {{- $refs := dict
   "CODEDOCK_CAPABILITY_KEY" (dict "name" $keys "key" $v.keys.capabilityKeyKey)
   "CODEDOCK_SECRETS_KEY" (dict "name" $keys "key" $v.keys.secretsKeyKey) -}}
+{{- with $v.keys.capabilityKeysAcceptedKey -}}
+  {{- $_ := set $refs "CODEDOCK_CAPABILITY_KEYS_ACCEPTED" (dict "name" $keys "key" .) -}}
+{{- end -}}
+{{- with $v.keys.secretsKeysAcceptedKey -}}
+  {{- $_ := set $refs "CODEDOCK_SECRETS_KEYS_ACCEPTED" (dict "name" $keys "key" .) -}}
+{{- end -}}
 {{- if $v.database.existingSecret -}}
   {{- $_ := set $refs "DATABASE_URL" (dict "name" $v.database.existingSecret "key" $v.database.urlKey) -}}
   {{- if $v.database.directUrlKey -}}
@@ -44,7 +50,7 @@ ConfigMap. Everything here answers YAML.
 
 {{/* Variables of a component. */}}
 {{- define "codedock.secretVariables" -}}
-gateway: [DATABASE_URL, DATABASE_DIRECT_URL, QUEUE_URL, OPENAI_API_KEY, CODEDOCK_CAPABILITY_KEY, CODEDOCK_SECRETS_KEY]
+gateway: [DATABASE_URL, DATABASE_DIRECT_URL, QUEUE_URL, OPENAI_API_KEY, CODEDOCK_CAPABILITY_KEY, CODEDOCK_SECRETS_KEY, CODEDOCK_CAPABILITY_KEYS_ACCEPTED, CODEDOCK_SECRETS_KEYS_ACCEPTED]
 runner: [DATABASE_URL, DATABASE_DIRECT_URL, QUEUE_URL, OPENAI_API_KEY, CODEDOCK_CAPABILITY_KEY]
 plugin-host: []
 migrate: [DATABASE_URL, DATABASE_DIRECT_URL, QUEUE_URL]
