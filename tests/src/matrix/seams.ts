@@ -109,7 +109,8 @@ function describeExecution(execution: ToolExecution): string {
 function executed(fault: Fault | 'none'): readonly string[] {
   if (fault === 'none') return ['tool: success'];
   if (HANGING.has(fault) || CRASHING.has(fault)) return ['unknown'];
-  if (fault === 'dead') return ['host: failure'];
+  // A plugin that is not started again offers nothing; until that is known here, the host says so.
+  if (fault === 'dead') return ['no such tool', 'host: failure'];
   if (fault === 'throw' || fault === 'wrong shape') return ['tool: failure'];
   // Text that is no JSON is text, and a result has no call, type or size of its own to get wrong.
   return ['tool: success'];
