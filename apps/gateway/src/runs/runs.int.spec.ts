@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { request } from 'node:http';
 import { canonicalJson } from '@codedock/domain';
 import { createTestDatabase, expectNoLeftovers, openEventStream, type TestDatabase } from '@codedock/testkit';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
@@ -137,16 +138,16 @@ describe('a run', () => {
 });
 
 describe('an Idempotency-Key', () => {
-  it('makes one run of 40 concurrent requests, and answers all of them alike', async () => {
+  it('makes one run of 100 concurrent requests, and answers all of them alike', async () => {
     const session = await newSession();
     const answers = await Promise.all(
-      Array.from({ length: 40 }, () =>
+      Array.from({ length: 100 }, () =>
         post(`/v1/sessions/${session}/runs`, { content: 'x' }, { 'idempotency-key': 'one' }),
       ),
     );
     expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([201]));
     expect(new Set(answers.map((answer) => JSON.stringify(sorted(answer.body)))).size).toBe(1);
-    expect(answers.filter((answer) => answer.headers.get('idempotency-replayed') === 'true')).toHaveLength(39);
+    expect(answers.filter((answer) => answer.headers.get('idempotency-replayed') === 'true')).toHaveLength(99);
     expect((await get(`/v1/sessions/${session}/runs`)).body.items).toHaveLength(1);
   });
 
@@ -183,6 +184,57 @@ describe('an Idempotency-Key', () => {
     expect((await post(`/v1/sessions/${session}/runs`, { content: 'two' }, key)).status).toBe(201);
     const invalid = await post(`/v1/sessions/${session}/runs`, { content: '' }, { 'idempotency-key': 'invalid' });
     expect(invalid.status).toBe(422);
+    await post(`/v1/sessions/${session}/runs`, { content: 'three', onBusy: 'enqueue' });
+    const valid = await post(
+      `/v1/sessions/${session}/runs`,
+      { content: 'four', onBusy: 'enqueue' },
+      { 'idempotency-key': 'invalid' },
+    );
+    expect(valid.status).toBe(201);
+  });
+
+  it('whose process died before it created anything is free again when its claim is over', async () => {
+    const session = await newSession();
+    const path = `/v1/sessions/${session}/runs`;
+    const claim = {
+      tenantId: tenant.id,
+      route: 'POST /v1/sessions/:sessionId/runs',
+      key: 'died-before',
+      bodyDigest: 'of whatever it was',
+      ownerToken: 'the dead process',
+      ttlMs: 0,
+    };
+    expect(await gateway.store.idempotency.claim(claim)).toEqual({ kind: 'claimed' });
+    const answer = await post(path, { content: 'x' }, { 'idempotency-key': 'died-before' });
+    expect(answer.status).toBe(201);
+    expect(answer.headers.get('idempotency-replayed')).toBeNull();
+    expect((await get(path)).body.items).toHaveLength(1);
+  });
+
+  it('whose answer was lost on its way gets the same run again', async () => {
+    const session = await newSession();
+    const path = `/v1/sessions/${session}/runs`;
+    const headers = {
+      authorization: `Bearer ${tenant.key}`,
+      'content-type': 'application/json',
+      'idempotency-key': 'lost-answer',
+    };
+    const body = JSON.stringify({ content: 'x' });
+    const { hostname, port } = new URL(gateway.url);
+    // The request arrives whole, and nobody is there for the answer.
+    await new Promise<void>((resolve) => {
+      const sent = request({ hostname, port, path, method: 'POST', headers, agent: false });
+      sent.on('error', () => resolve());
+      sent.end(body, () => setImmediate(() => sent.destroy()));
+      sent.on('close', () => resolve());
+    });
+    const [first, second] = [
+      await post(path, { content: 'x' }, { 'idempotency-key': 'lost-answer' }),
+      await post(path, { content: 'x' }, { 'idempotency-key': 'lost-answer' }),
+    ];
+    expect([first.status, second.status]).toEqual([201, 201]);
+    expect(sorted(second.body)).toEqual(sorted(first.body));
+    expect((await get(path)).body.items.map(({ id }: { id: string }) => id)).toEqual([first.body.runId]);
   });
 
   it('waits for a first request elsewhere, then says when to come again', async () => {

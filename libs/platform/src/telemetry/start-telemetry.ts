@@ -32,7 +32,6 @@ export interface Telemetry {
 
 const SHUTDOWN_MS = 3_000;
 const COMPLAINT_EVERY_MS = 60_000;
-// Probes and scrapes would be most of the traces.
 /** Health, streams that stay open for good, and what the services keep each other informed with. */
 const UNTRACED_CALLS = [
   'Check',
@@ -45,6 +44,9 @@ const UNTRACED_CALLS = [
   'GetDesired',
   'RecordPluginEvent',
 ] as const;
+// Those of the instrumentation's own list, and stream tokens.
+const SECRET_PARAMETERS = ['sig', 'Signature', 'AWSAccessKeyId', 'X-Goog-Signature', 'token'];
+// Probes and scrapes would be most of the traces.
 const UNTRACED_PATHS = new Set(['/healthz', '/readyz', '/metrics']);
 
 /**
@@ -104,7 +106,8 @@ function instrumentations() {
     new HttpInstrumentation({
       ignoreIncomingRequestHook: ({ url }) => UNTRACED_PATHS.has(url?.split('?')[0] ?? ''),
       // Stream tokens are sent in the query.
-      redactedQueryParamsServer: ['token'],
+      redactedQueryParamsServer: SECRET_PARAMETERS,
+      redactedQueryParams: SECRET_PARAMETERS,
       // Outgoing calls without a span around them are the exporter's own or a probe.
       requireParentforOutgoingSpans: true,
     }),

@@ -76,7 +76,7 @@ const REQUEST_AND_RUN = `
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const carrier = await platform.withSpan('client', {}, () => new Promise((resolve, reject) => {
-    http.get({ port: server.address().port, host: '127.0.0.1', path: '/v1/runs' }, (response) => {
+    http.get({ port: server.address().port, host: '127.0.0.1', path: '/v1/runs/events?after=3&token=cdk_stream_hunter3' }, (response) => {
       let text = ''; response.on('data', (chunk) => { text += chunk; }).on('end', () => resolve(JSON.parse(text)));
     }).on('error', reject);
   }));
@@ -89,6 +89,8 @@ test('one trace from client over HTTP to the queue, the run is linked, failures 
   const running = await startProcess(program(REQUEST_AND_RUN, { OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl }));
   expect(await running.exited).toEqual({ code: 0, signal: null });
   await eventually(() => expect(spans.map(({ name }) => name)).toEqual(expect.arrayContaining(['run execute'])));
+  expect(JSON.stringify(spans)).toContain('after=3');
+  expect(JSON.stringify(spans)).not.toContain('hunter3');
   const named = (name: string) => spans.find((span) => span.name === name);
   const client = named('client');
   const enqueue = named('run enqueue');
