@@ -62,10 +62,10 @@ export function agentsCommand(): Command {
     .description("replace one of the tenant's own profiles; fails when somebody else was faster")
     .argument('<agent>', 'name of the profile')
     .argument('<file>', 'the profile; - reads stdin')
-    .option('--version <n>', 'the version you have read; without it the present one')
-    .action(async (name: string, file: string, options: { version?: string }, command: Command) => {
+    .option('--if-version <n>', 'the version you have read; without it the present one')
+    .action(async (name: string, file: string, options: { ifVersion?: string }, command: Command) => {
       const api = apiClient(command);
-      const match = await ifMatch(api, name, options.version);
+      const match = await ifMatch(api, name, options.ifVersion);
       const made = await api.call<Agent>('PUT', pathOf(name), profileIn(file), match);
       print(command, made, () => `agent ${name} is replaced, version ${made.version}`);
     });
@@ -74,10 +74,10 @@ export function agentsCommand(): Command {
     .command('delete')
     .description("delete one of the tenant's own profiles")
     .argument('<agent>', 'name of the profile')
-    .option('--version <n>', 'the version you have read; without it the present one')
-    .action(async (name: string, options: { version?: string }, command: Command) => {
+    .option('--if-version <n>', 'the version you have read; without it the present one')
+    .action(async (name: string, options: { ifVersion?: string }, command: Command) => {
       const api = apiClient(command);
-      await api.call<unknown>('DELETE', pathOf(name), undefined, await ifMatch(api, name, options.version));
+      await api.call<unknown>('DELETE', pathOf(name), undefined, await ifMatch(api, name, options.ifVersion));
       print(command, { name, status: 'deleted' }, () => `agent ${name} is deleted`);
     });
 

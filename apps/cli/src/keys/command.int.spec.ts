@@ -1,8 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { Store } from '@codedock/store';
-import { newApiKey } from '@codedock/store';
+import { hashedApiKey, newApiKey, type Store } from '@codedock/store';
 import { createTestStore } from '@codedock/testkit';
 import { program } from '../program.js';
 
@@ -67,5 +66,44 @@ describe('codedock keys create --key-file', () => {
     await expect(create('odd', text)).rejects.toThrow(/holds no API key/);
     await expect(create('odd', text)).rejects.not.toThrow(/another kind/);
     expect(await keysNamed('odd')).toEqual([]);
+  });
+});
+
+describe('codedock keys rotate', () => {
+  let store: Store;
+  let close: () => Promise<void>;
+  const before = process.env['DATABASE_URL'];
+
+  beforeAll(async () => {
+    let url: string;
+    ({ store, url, close } = await createTestStore());
+    process.env['DATABASE_URL'] = url;
+  });
+  afterAll(async () => {
+    if (before === undefined) delete process.env['DATABASE_URL'];
+    else process.env['DATABASE_URL'] = before;
+    await close();
+  });
+
+  async function codedock(...args: string[]): Promise<string> {
+    const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
+    await program().parseAsync(['node', 'codedock', ...args]);
+    const text = written.mock.calls.join('');
+    written.mockRestore();
+    return text;
+  }
+  const secretIn = (text: string) => hashedApiKey(/cdk_[A-Za-z0-9_-]{43}/.exec(text)?.[0] ?? '').hash;
+
+  it('prints a new secret, and the former one stays good for the time of grace', async () => {
+    const former = secretIn(await codedock('keys', 'create', 'ci', '--scopes', 'runs,admin'));
+    const id = (await store.keys.authenticate(former))?.id as string;
+    const newest = secretIn(await codedock('keys', 'rotate', id, '--grace', '1h'));
+    expect(await store.keys.authenticate(former)).toMatchObject({ id, scopes: ['runs', 'admin'] });
+    expect(await store.keys.authenticate(newest)).toMatchObject({ id });
+    const last = secretIn(await codedock('keys', 'rotate', id, '--grace', '0'));
+    expect(await store.keys.authenticate(former)).toBeUndefined();
+    expect(await store.keys.authenticate(newest)).toBeUndefined();
+    expect(await store.keys.authenticate(last)).toMatchObject({ id });
+    await expect(codedock('keys', 'rotate', id, '--grace', '31d')).rejects.toThrow('--grace');
   });
 });
