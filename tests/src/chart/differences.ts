@@ -7,7 +7,7 @@ import type { KubeObject } from './kubernetes/server-side-apply.js';
  */
 export function differences(objects: readonly KubeObject[], base: readonly KubeObject[]): string {
   const compared = objects.filter((object) => !isCopy(object));
-  const known = new Map(base.map((object) => [idOf(object), linesOf(object)]));
+  const known = new Map(base.filter((object) => !isCopy(object)).map((object) => [idOf(object), linesOf(object)]));
   const parts: string[] = [];
   for (const object of compared) {
     const before = known.get(idOf(object));
