@@ -54,11 +54,12 @@ module.exports = {
       ...shared,
       displayName: 'services',
       testMatch: ['<rootDir>/{apps,libs,plugin,examples,tests}/**/*.int.spec.ts'],
-      // They need Go and Python: tests/interop/run.mjs runs them.
+      // They need Go and Python, helm, or container tools, and have a command of their own.
       testPathIgnorePatterns: [
         ...shared.testPathIgnorePatterns,
         '<rootDir>/tests/src/interop/',
         '<rootDir>/tests/src/chart/',
+        '<rootDir>/tests/src/images/',
       ],
       setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),
