@@ -48,7 +48,7 @@ export interface SystemOptions {
   /** A migrated database of the test's own instead of a new one of the run's; dropped when the system stops. */
   readonly database?: TestDatabase;
   /** Programs that are started instead of the services' own, by absolute path. */
-  readonly programs?: Readonly<{ gateway?: string; runner?: string }>;
+  readonly programs?: Readonly<{ gateway?: string; runner?: string; 'plugin-host'?: string }>;
 }
 
 /** A run as the API shows it. */
@@ -104,7 +104,8 @@ export interface System {
   events(sessionId: string): Promise<EventView[]>;
   stream(pathAndQuery: string, options?: { key?: string; lastEventId?: string; url?: string }): Promise<EventStream>;
   startGateway(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
-  startRunner(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
+  /** `program`: started instead of the service's own. */
+  startRunner(env?: Readonly<Record<string, string>>, program?: string): Promise<TestProcess>;
   /** At the next of the addresses that gateways and runners know, whose host has to be gone by then. */
   startPluginHost(env?: Readonly<Record<string, string>>): Promise<TestProcess>;
   stop(): Promise<void>;
@@ -169,10 +170,16 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const withStore = { DATABASE_URL: database.url, QUEUE_URL: queueUrl, ...withHooks };
 
   const programs: Readonly<Record<string, string | undefined>> = options.programs ?? {};
-  const service = (app: string, env: Readonly<Record<string, string>>, ready: RegExp | string, name: string) =>
+  const service = (
+    app: string,
+    env: Readonly<Record<string, string>>,
+    ready: RegExp | string,
+    name: string,
+    program = programs[app] ?? path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js'),
+  ) =>
     startProcess({
       command: process.execPath,
-      args: ['--enable-source-maps', programs[app] ?? path.join(repositoryRoot(), 'apps', app, 'dist', 'main.js')],
+      args: ['--enable-source-maps', program],
       env,
       ready,
       readyTimeoutMs: 90_000,
@@ -210,7 +217,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     urls[index] = `http://127.0.0.1:${port}`;
     return gateway;
   };
-  const startRunner = async (env: Readonly<Record<string, string>> = {}) => {
+  const startRunner = async (env: Readonly<Record<string, string>> = {}, program?: string) => {
     const port = await freePort();
     const runner = await service(
       'runner',
@@ -219,6 +226,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
         ? `http://127.0.0.1:${port}/healthz`
         : `http://127.0.0.1:${port}/readyz`,
       `runner-${runners.length}`,
+      program,
     );
     runners.push(runner);
     metricsAt.push(`127.0.0.1:${port}`);
