@@ -235,7 +235,7 @@ describe('settings and secrets', () => {
 
   it('of a gateway with another key say so', async () => {
     const gateway = await system.startGateway({ CODEDOCK_SECRETS_KEY: randomBytes(32).toString('hex') });
-    expect(gateway.output()).toContain('were stored under another key than CODEDOCK_SECRETS_KEY');
+    expect(gateway.output()).toContain('were stored under a key that is not known now');
   });
 });
 

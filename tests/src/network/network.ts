@@ -1,8 +1,12 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createServer, type Server, Socket } from 'node:net';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
+
+// By path: packages install a program of that name as well, and npm puts those first.
+const nftables = ['/usr/sbin/nft', '/sbin/nft', '/usr/bin/nft'].find((file) => existsSync(file));
 
 /** A machine of the test's own network: a network namespace with one address. */
 export interface Host {
@@ -29,15 +33,11 @@ export interface Network {
 /** Why there can be no such network here; undefined when there can. */
 export async function networkMissing(): Promise<string | undefined> {
   if (process.getuid?.() !== 0) return 'only root may make network namespaces';
-  for (const program of ['ip', 'nft']) {
-    const found = await run(program, ['-V'])
-      .catch(() => run(program, ['--version']))
-      .then(
-        () => true,
-        () => false,
-      );
-    if (!found) return `no ${program} on PATH (Debian: apt install iproute2 nftables)`;
-  }
+  const ip = await run('ip', ['-V']).then(
+    () => true,
+    () => false,
+  );
+  if (!ip || nftables === undefined) return 'no ip or no nft here (Debian: apt install iproute2 nftables)';
   const name = `cdk-probe-${process.pid}`;
   try {
     await run('ip', ['netns', 'add', name]);
@@ -63,7 +63,7 @@ export async function createNetwork(): Promise<Network> {
   const servers: Server[] = [];
   const sockets = new Set<Socket>();
   const nft = async (host: Host, rules: string) => {
-    await run('ip', ['netns', 'exec', host.name, 'nft', rules]);
+    await run('ip', ['netns', 'exec', host.name, nftables as string, rules]);
   };
 
   return {
