@@ -62,6 +62,27 @@ function suite(open: () => Promise<Backend>): void {
     await eventually(() => expect(rung).toEqual([[runId, { traceparent: '00-a-b-01' }]]));
   });
 
+  it('tells which rings wait', async () => {
+    const runId = nextRun();
+    const before = await doorbell.waiting();
+    await ring(runId, { doorbell: 3 });
+    expect(await doorbell.waiting()).toBe(before + 1);
+    expect(await doorbell.waits({ runId, doorbell: 3 })).toBe(true);
+    expect(await doorbell.waits({ runId, doorbell: 4 })).toBe(false);
+    let finish = () => {};
+    const working = new Promise<void>((resolve) => {
+      finish = resolve;
+    });
+    let taken = false;
+    await listen([runId], () => {
+      taken = true;
+      return working;
+    });
+    await eventually(() => taken);
+    expect(await doorbell.waits({ runId, doorbell: 3 })).toBe(false);
+    finish();
+  });
+
   it('delivers equal rings once while they wait, and the same id again after it was answered', async () => {
     const rung: string[] = [];
     const runId = nextRun();

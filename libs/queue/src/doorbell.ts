@@ -8,6 +8,9 @@ import { within } from './within.js';
 /** BullMQ's range; 0 would overtake every prioritised job. */
 const LOWEST_PRIORITY = 2_097_151;
 const RING_TIMEOUT_MS = 1_000;
+const WAITING: ReadonlySet<string> = new Set(['waiting', 'prioritized', 'paused', 'delayed']);
+
+const jobIdOf = ({ runId, doorbell }: Pick<Ring, 'runId' | 'doorbell'>) => `${runId}-${doorbell}`;
 
 /** `report` hears of trouble that the connection gets over by itself. */
 export interface DoorbellOptions {
@@ -50,24 +53,29 @@ export async function createDoorbell(url: string, options: DoorbellOptions = {})
     await close();
     throw unavailable(error);
   }
+  const answered = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await within(work, RING_TIMEOUT_MS, () => new Error(`no answer within ${RING_TIMEOUT_MS} ms`));
+    } catch (cause) {
+      throw unavailable(cause);
+    }
+  };
   return {
     close,
+    waiting: () => answered(queue.getJobCountByTypes('waiting', 'prioritized', 'delayed')),
+    waits: async (ring) => WAITING.has(await answered(queue.getJobState(jobIdOf(ring)))),
     async ring(ring: Ring) {
       const added = queue.add(
         'ring',
         { runId: ring.runId, trace: ring.trace },
         {
-          jobId: `${ring.runId}-${ring.doorbell}`,
+          jobId: jobIdOf(ring),
           priority: Math.min(Math.max(Math.trunc(ring.priority), 1), LOWEST_PRIORITY),
           removeOnComplete: true,
           removeOnFail: true,
         },
       );
-      try {
-        await within(added, RING_TIMEOUT_MS, () => new Error(`no answer within ${RING_TIMEOUT_MS} ms`));
-      } catch (cause) {
-        throw unavailable(cause);
-      }
+      await answered(added);
     },
   };
 }

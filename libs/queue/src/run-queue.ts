@@ -28,7 +28,10 @@ export interface RingJob {
   readonly trace: TraceContext;
 }
 
-export type RunQueue = Pick<Queue<RingJob, void, string>, 'add' | 'waitUntilReady' | 'close' | 'disconnect' | 'on'>;
+export type RunQueue = Pick<
+  Queue<RingJob, void, string>,
+  'add' | 'getJobCountByTypes' | 'getJobState' | 'waitUntilReady' | 'close' | 'disconnect' | 'on'
+>;
 export type RunWorker = Pick<
   Worker<RingJob, void, string>,
   'run' | 'pause' | 'resume' | 'close' | 'disconnect' | 'waitUntilReady' | 'on'

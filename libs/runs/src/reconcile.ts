@@ -2,6 +2,7 @@ import type { Leadership } from '@codedock/store';
 import { admitRuns } from './admit-runs.js';
 import { afterCommit, publishEvents, ringAll } from './after-commit.js';
 import { cancelRun } from './cancel-run.js';
+import { LostRings } from './lost-rings.js';
 import type { RunPorts } from './ports.js';
 
 /** How often to look, and at what. */
@@ -22,17 +23,18 @@ export interface Reconciler {
 
 /**
  * Makes good what was lost between commit and doorbell, once a second, in the one process that holds the advisory lock:
- * rings queued runs whose doorbell may be gone and runs with an expired lease, ends runs whose canceller died, expires
+ * rings queued runs whose ring is lost and runs with an expired lease, ends runs whose canceller died, expires
  * approvals and reminds of them, admits pending runs. Whatever fails is reported and tried again in the next pass.
  */
 export function startReconciler(ports: RunPorts, options: ReconcilerOptions = {}): Reconciler {
   const stopping = new AbortController();
   let leadership: Leadership | undefined;
+  const lostRings = new LostRings();
   const loop = async (): Promise<void> => {
     while (!stopping.signal.aborted) {
       try {
         if (leadership?.held !== true) leadership = await ports.store.lead('reconciler');
-        if (leadership !== undefined) await reconcileOnce(ports, options);
+        if (leadership !== undefined) await reconcileOnce(ports, options, lostRings);
       } catch (error) {
         ports.report({ kind: 'reconcile_failed', error });
       }
@@ -56,9 +58,11 @@ export function startReconciler(ports: RunPorts, options: ReconcilerOptions = {}
 export async function reconcileOnce(
   ports: RunPorts,
   { reminderShare = 0.5 }: Pick<ReconcilerOptions, 'reminderShare'> = {},
+  lostRings = new LostRings(),
 ): Promise<void> {
   const due = await ports.store.runs.due();
   await ringAll(ports, due.rings);
+  await reported(ports, undefined, () => lostRings.ringAgain(ports));
   for (const { tenantId, runId } of due.cancels) {
     await reported(ports, runId, () => cancelRun(ports, { tenantId, runId, actor: 'host' }));
   }

@@ -118,6 +118,14 @@ export interface AcceptRun {
   readonly eventId: string;
   readonly idempotency?: IdempotencyCompletion;
   readonly trace: TraceContext;
+  /** Absent: any number may wait. */
+  readonly limits?: PendingLimits;
+}
+
+/** How many runs may be pending; a run that would be one more is refused as rate_limited. */
+export interface PendingLimits {
+  readonly pendingPerSession: number;
+  readonly pendingPerTenant: number;
 }
 
 export interface AcceptedRun {
@@ -178,7 +186,7 @@ export interface Fenced extends EndingRun {
 
 /** Runs that need someone, found by the reconciler. */
 export interface DueRuns {
-  /** Queued runs whose doorbell may be lost and running ones with an expired lease; their doorbells are raised. */
+  /** Running runs with an expired lease; their doorbells are raised. */
   readonly rings: readonly Ring[];
   /** Runs with a cancel flag older than two seconds that have not ended. */
   readonly cancels: readonly { readonly tenantId: string; readonly runId: string }[];
@@ -186,6 +194,19 @@ export interface DueRuns {
   readonly expiredApprovals: readonly { readonly tenantId: string; readonly approvalId: string }[];
   /** Tenants with pending runs, or whose `in_flight` differs from what is counted. */
   readonly tenants: readonly string[];
+}
+
+/** A queued run and the ring it waits for. */
+export interface RungRun {
+  readonly runId: string;
+  readonly doorbell: number;
+}
+
+export interface UntakenRuns {
+  /** Queued runs in all. */
+  readonly queued: number;
+  /** By position. */
+  readonly runs: readonly (RungRun & { readonly position: number })[];
 }
 
 export interface Admitted {
@@ -207,7 +228,8 @@ export interface RunWork {
 export interface RunStore {
   /**
    * One transaction: message, run (queued, or pending when the session is busy or the tenant full), `run.created`,
-   * audit. Throws session_busy, session_archived, not_found, idempotency_in_progress (the claim was lost).
+   * audit. Throws session_busy, session_archived, not_found, rate_limited (too many are pending),
+   * idempotency_in_progress (the claim was lost).
    */
   accept(input: AcceptRun): Promise<AcceptedRun>;
   /** Takes the lease of a queued run, or of a running one whose lease has expired, and reads all a runner needs. One statement. */
@@ -244,6 +266,10 @@ export interface RunStore {
     before?: string;
   }): Promise<RunView[]>;
   due(): Promise<DueRuns>;
+  /** Queued runs behind a position that nobody has taken for 5 s after they were rung; nothing is changed. */
+  untaken(input: { after: number; limit: number }): Promise<UntakenRuns>;
+  /** Raises the doorbells of queued runs whose rings are lost; one that was taken or rung meanwhile is left out. */
+  ringAgain(lost: readonly RungRun[]): Promise<readonly Ring[]>;
   /** Recounts a tenant's `in_flight` and admits pending runs while slots are free. */
   admit(tenantId: string): Promise<Admitted>;
   /** Counts for metrics, over all tenants. */

@@ -60,8 +60,12 @@ export function isDuplicate(error: unknown): boolean {
   return code === UNIQUE_VIOLATION || code === 'P2002';
 }
 
+/** Refusals that go away by themselves, and after how many milliseconds asking again makes sense. */
+const RETRY_AFTER_MS: Partial<Record<ErrorCode, number>> = { idempotency_in_progress: 1_000, rate_limited: 2_000 };
+
 function refusal(code: ErrorCode, message: string): AppError {
-  return new AppError(code, message, code === 'idempotency_in_progress' ? { retryAfterMs: 1_000 } : {});
+  const retryAfterMs = RETRY_AFTER_MS[code];
+  return new AppError(code, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
 /** Prisma wraps the driver's error; the innermost one that carries a SQLSTATE is judged. */

@@ -133,25 +133,37 @@ describe('leases', () => {
     expect(elapsedMs).toBe(3_000);
   });
 
-  it('rings for queued runs that were not taken and for expired leases, later each time', async () => {
+  it('is rung for again when it has expired, at once and then every 5 s', async () => {
     const rung = async () => (await store.runs.due()).rings.filter((ring) => ring.runId === run.runId);
-    expect(await rung()).toEqual([]);
     const age = (seconds: number) =>
       observer.query("UPDATE runs SET rung_at = now() - $2 * interval '1 second' WHERE id = $1", [run.runId, seconds]);
-    await age(6);
+    await age(100);
+    // A queued run is not due: whether its ring waits is asked of the queue.
+    expect(await rung()).toEqual([]);
+    await tenant.lease(run.runId);
+    expect(await rung()).toEqual([]);
+    await expire();
     expect(await rung()).toMatchObject([{ doorbell: 2 }]);
     expect(await rung()).toEqual([]);
     await age(6);
-    expect(await rung()).toEqual([]);
-    await age(11);
     expect(await rung()).toMatchObject([{ doorbell: 3 }]);
-    await age(31);
-    expect(await rung()).toMatchObject([{ doorbell: 4 }]);
+  });
+
+  it('of a queued run that nobody has taken is rung for again only under the doorbell that was lost', async () => {
+    const untaken = async () =>
+      (await store.runs.untaken({ after: 0, limit: 1_000 })).runs.filter(({ runId }) => runId === run.runId);
+    expect(await untaken()).toEqual([]);
+    await observer.query("UPDATE runs SET rung_at = now() - interval '6 seconds' WHERE id = $1", [run.runId]);
+    const [found] = await untaken();
+    expect(found).toMatchObject({ doorbell: 1 });
+    const { queued, runs } = await store.runs.untaken({ after: found?.position ?? 0, limit: 1_000 });
+    expect(queued).toBeGreaterThan(0);
+    expect(runs.map(({ runId }) => runId)).not.toContain(run.runId);
+    expect(await store.runs.ringAgain([{ runId: run.runId, doorbell: 1 }])).toMatchObject([
+      { runId: run.runId, doorbell: 2 },
+    ]);
+    expect(await store.runs.ringAgain([{ runId: run.runId, doorbell: 1 }])).toEqual([]);
     await tenant.lease(run.runId);
-    await age(100);
-    expect(await rung()).toEqual([]);
-    await expire();
-    expect(await rung()).toMatchObject([{ doorbell: 5 }]);
-    expect(await rung()).toEqual([]);
+    expect(await store.runs.ringAgain([{ runId: run.runId, doorbell: 2 }])).toEqual([]);
   });
 });

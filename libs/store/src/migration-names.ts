@@ -7,6 +7,8 @@ export const MIGRATIONS: readonly string[] = [
   '20261204000000_webhook_lock_order',
   '20261205000000_durable_delivery',
   '20261206000000_context_checkpoints',
+  '20261206000001_long_queues',
+  '20261206000002_bounded_pending',
   '20261207000000_retention',
   '20261207000001_checkpoint_retention',
 ];

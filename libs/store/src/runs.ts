@@ -10,6 +10,7 @@ import type {
   RunView,
   RunWork,
   TakenLease,
+  UntakenRuns,
 } from './contract.js';
 import type { Database } from './database.js';
 import { databaseError, isRunAgain } from './database-error.js';
@@ -143,8 +144,18 @@ export function runStore(database: Database): RunStore {
     },
 
     async due() {
-      const due = await one<DueRuns>('SELECT codedock_due() AS result', []);
+      const due = await one<DueRuns>('SELECT codedock_lapsed() AS result', []);
       return due ?? { rings: [], cancels: [], expiredApprovals: [], tenants: [] };
+    },
+
+    async untaken({ after, limit }) {
+      const found = await one<UntakenRuns>('SELECT codedock_untaken($1, $2) AS result', [after, limit]);
+      return found ?? { queued: 0, runs: [] };
+    },
+
+    async ringAgain(lost) {
+      if (lost.length === 0) return [];
+      return (await one<Ring[]>('SELECT codedock_ring_again($1::jsonb) AS result', [JSON.stringify(lost)])) ?? [];
     },
 
     async admit(tenantId) {

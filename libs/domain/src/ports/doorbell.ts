@@ -17,4 +17,8 @@ export interface Ring {
 /** Wakes runners. Rejects with `queue_unavailable`; the caller answers success all the same, since the reconciler rings again. */
 export interface Doorbell {
   ring(ring: Ring): Promise<void>;
+  /** How many rings wait to be taken. */
+  waiting(): Promise<number>;
+  /** True while this ring waits to be taken; false once it was, and where the queue has lost it. */
+  waits(ring: Pick<Ring, 'runId' | 'doorbell'>): Promise<boolean>;
 }

@@ -48,6 +48,8 @@ export function recordedPorts(store: Store, hooks: Hooks = {}): RecordedPorts {
         if (broken) throw new Error('the doorbell is broken');
         rings.push(ring);
       },
+      waiting: async () => rings.length,
+      waits: async (ring) => rings.some((rung) => rung.runId === ring.runId && rung.doorbell === ring.doorbell),
     },
     clock: {
       now: () => Date.now(),
