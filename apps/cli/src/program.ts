@@ -12,6 +12,7 @@ import { retentionCommand } from './retention.js';
 import { runsCommand } from './runs.js';
 import { secretsCommand } from './secrets.js';
 import { sessionsCommand } from './sessions.js';
+import { tenantsCommand } from './tenants/command.js';
 import { toolCallsCommand } from './tool-calls.js';
 
 /** The `codedock` command with all its subcommands. */
@@ -27,6 +28,7 @@ export function program(): Command {
     )
     .exitOverride();
   command.addCommand(keysCommand());
+  command.addCommand(tenantsCommand());
   command.addCommand(sessionsCommand());
   command.addCommand(runsCommand());
   command.addCommand(approvalsCommand());

@@ -15,6 +15,7 @@ import { METRICS_HANDLER, MetricsController } from './health/metrics.controller.
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { KeysController } from './keys/keys.controller.js';
+import { RunAdmission } from './limits/run-admission.js';
 import { MemoryController } from './memory/memory.controller.js';
 import { OpenApiController } from './openapi/openapi.controller.js';
 import { PluginValuesController } from './plugin-values/plugin-values.controller.js';
@@ -46,6 +47,7 @@ export interface AppParts {
   readonly agents: AgentProfiles;
   readonly routes: RouteTable;
   readonly drain: Drain;
+  readonly admission: RunAdmission;
   readonly webhookRules: WebhookRules;
   readonly retentionDefaults: RetentionDays;
   readonly metricsHandler: Telemetry['metricsHandler'];
@@ -95,6 +97,7 @@ export function appModule(parts: AppParts): DynamicModule {
       { provide: AgentProfiles, useValue: parts.agents },
       { provide: RouteTable, useValue: parts.routes },
       { provide: Drain, useValue: parts.drain },
+      { provide: RunAdmission, useValue: parts.admission },
       { provide: WEBHOOK_RULES, useValue: parts.webhookRules },
       { provide: METRICS_HANDLER, useValue: parts.metricsHandler },
     ],

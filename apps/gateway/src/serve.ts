@@ -30,6 +30,11 @@ import { createHttpApp } from './http/create-app.js';
 import { RouteTable } from './http/route-table.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
+import { FairDoorbell } from './limits/fair-doorbell.js';
+import { QueuePressure } from './limits/queue-pressure.js';
+import { RequestRate } from './limits/request-rate.js';
+import { RequestsInFlight } from './limits/requests-in-flight.js';
+import { RunAdmission } from './limits/run-admission.js';
 import { PluginValues } from './plugin-values/plugin-values.js';
 import { startRetention } from './retention/start-retention.js';
 import { type SecretCipher, secretCipher } from './secrets/secret-cipher.js';
@@ -305,7 +310,13 @@ async function serveHttp(
   shutdown: Shutdown,
 ): Promise<string> {
   const drain = new Drain();
-  const streams = new EventStreams(store.ledger, feeds, SSE_LIMITS, logger);
+  const streams = new EventStreams(store.ledger, feeds, SSE_LIMITS, logger, config.maxEventStreams);
+  const pressure = new QueuePressure({
+    max: config.maxQueuedRuns,
+    queued: () => store.runs.queued(),
+    onError: (error) => logger.warn({ err: error }, 'how many runs are queued could not be looked up'),
+  });
+  shutdown.register('queue pressure', () => pressure.close());
   const budgetMs = () => inputBudget(pluginHosts, config.pluginGateTimeoutMs);
   const authenticator = new Authenticator({
     findKey: (hash) => callerOf(store, hash),
@@ -323,6 +334,11 @@ async function serveHttp(
       texts,
       streams,
       drain,
+      admission: new RunAdmission(
+        pressure,
+        { pendingPerSession: config.maxPendingPerSession, pendingPerTenant: config.maxPendingPerTenant },
+        new FairDoorbell(() => performance.now()),
+      ),
       retentionDefaults: retentionDefaults(config),
       webhookRules: { allowPrivate: config.webhookAllowPrivate },
       routes: new RouteTable(),
@@ -335,6 +351,10 @@ async function serveHttp(
       metricsHandler: telemetry.metricsHandler,
     },
     authority: { authenticator, streamTokens: store.streamTokens, operators },
+    limits: {
+      inFlight: new RequestsInFlight(config.maxRequestsInFlight),
+      rate: new RequestRate({ perSecond: config.tenantRequestsPerSecond, now: () => performance.now() }),
+    },
     corsOrigins: config.corsOrigins ?? [],
     logger,
   });
@@ -364,7 +384,15 @@ function inputBudget(pluginHosts: PluginHosts, usualMs: number): number {
 async function callerOf(store: Store, hash: string) {
   const key = await store.keys.authenticate(hash);
   if (key === undefined) return undefined;
-  return { tenantId: key.tenantId, tenantName: key.tenantName, keyId: key.id, keyName: key.name, scopes: key.scopes };
+  const { tenantId, tenantName, id: keyId, name: keyName, scopes, requestsPerSecond } = key;
+  return {
+    tenantId,
+    tenantName,
+    keyId,
+    keyName,
+    scopes,
+    ...(requestsPerSecond === undefined ? {} : { requestsPerSecond }),
+  };
 }
 
 function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {

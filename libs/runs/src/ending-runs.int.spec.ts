@@ -209,7 +209,7 @@ describe('how runs end and go on', () => {
       const capped = await testTenant(store, 1);
       const first = await capped.accept(await capped.session());
       const second = await capped.accept(await capped.session());
-      await store.tenants.setCap(capped.tenantId, 2);
+      await store.tenants.setLimits(capped.tenantId, { maxConcurrentRuns: 2 });
       await observer.query("UPDATE runs SET rung_at = now() - interval '6 seconds' WHERE id = ANY($1::uuid[])", [
         [runId, first.run.id],
       ]);

@@ -10,7 +10,7 @@ import {
   type TraceContext,
 } from '@codedock/domain';
 import { hookFailure, type InputDecision, type InputEvent } from '@codedock/hooks';
-import type { RunView, Session } from '@codedock/store';
+import type { PendingLimits, RunView, Session } from '@codedock/store';
 import { afterCommit } from './after-commit.js';
 import { cancelRun } from './cancel-run.js';
 import { type OpenGate, openGate } from './open-gate.js';
@@ -30,6 +30,8 @@ export interface StartRun {
   readonly requestId: string;
   /** The trace the run belongs to; called once, when the input has passed its gate. */
   readonly trace: () => TraceContext;
+  /** How many runs may be pending; absent: any number. */
+  readonly limits?: PendingLimits;
   /** The claim that covers this request. */
   readonly idempotency?: { readonly route: string; readonly key: string; readonly ownerToken: string };
   /**
@@ -44,7 +46,8 @@ export type StartedRun = { readonly kind: 'handled' } | { readonly kind: 'starte
 
 /**
  * Asks `beforeInput`, then accepts the input as a run in one transaction, then publishes and rings. Before the gate has
- * answered nothing is written, inserted or interrupted. Throws not_found, session_archived, session_busy, hook_blocked,
+ * answered nothing is written, inserted or interrupted. Throws not_found, session_archived, session_busy, rate_limited (too
+ * many pending runs), hook_blocked,
  * gate_timeout or gate_unavailable (could not ask), hook_error, idempotency_in_progress, and what `configure` throws.
  */
 export async function startRun(ports: RunPorts, input: StartRun, signal: AbortSignal): Promise<StartedRun> {
@@ -176,6 +179,7 @@ async function acceptInput(
     requestId: input.requestId,
     eventId: ports.ids.next(),
     trace: input.trace(),
+    ...(input.limits === undefined ? {} : { limits: input.limits }),
     ...(input.idempotency === undefined
       ? {}
       : { idempotency: { ...input.idempotency, status: 201, body: { handled: false, runId } } }),

@@ -204,7 +204,10 @@ describe('plain aggregates', () => {
     expect(await store.tenants.ensure({ id: randomUUID(), name: 'acme' })).toEqual(made);
     expect(await store.tenants.findByName('acme')).toEqual(made);
     expect((await store.tenants.list()).map(({ name }) => name)).not.toContain('installation');
-    expect(await store.tenants.setCap(made.id, undefined)).toEqual({ id: made.id, name: 'acme' });
-    await expect(store.tenants.setCap(randomUUID(), 1)).rejects.toMatchObject({ code: 'not_found' });
+    expect(await store.tenants.setLimits(made.id, { maxConcurrentRuns: null })).toEqual({ id: made.id, name: 'acme' });
+    expect(await store.tenants.setLimits(made.id, { requestsPerSecond: 7 })).toMatchObject({ requestsPerSecond: 7 });
+    await expect(store.tenants.setLimits(randomUUID(), { maxConcurrentRuns: 1 })).rejects.toMatchObject({
+      code: 'not_found',
+    });
   });
 });

@@ -272,6 +272,8 @@ export interface RunStore {
   ringAgain(lost: readonly RungRun[]): Promise<readonly Ring[]>;
   /** Recounts a tenant's `in_flight` and admits pending runs while slots are free. */
   admit(tenantId: string): Promise<Admitted>;
+  /** Queued runs over all tenants. */
+  queued(): Promise<number>;
   /** Counts for metrics, over all tenants. */
   counts(): Promise<{ queued: number; pending: number; expiredLeases: number; oldestQueuedMs: number }>;
 }
@@ -886,6 +888,8 @@ export interface Tenant {
   readonly name: string;
   /** Absent = no cap. */
   readonly maxConcurrentRuns?: number;
+  /** Requests that each gateway answers a second; absent = the installation's default. */
+  readonly requestsPerSecond?: number;
 }
 
 export interface TenantStore {
@@ -894,8 +898,11 @@ export interface TenantStore {
   get(tenantId: string): Promise<Tenant>;
   findByName(name: string): Promise<Tenant | undefined>;
   list(): Promise<Tenant[]>;
-  /** Undefined removes the cap. */
-  setCap(tenantId: string, maxConcurrentRuns: number | undefined): Promise<Tenant>;
+  /** Changes what is named; null removes a limit. Throws not_found. */
+  setLimits(
+    tenantId: string,
+    limits: { maxConcurrentRuns?: number | null; requestsPerSecond?: number | null },
+  ): Promise<Tenant>;
 }
 
 export interface ApiKey {
@@ -909,6 +916,13 @@ export interface ApiKey {
   /** Until then the secret from before the last rotation is good too; only while it is. */
   readonly formerUntil?: string;
   readonly revokedAt?: string;
+}
+
+/** A live key, and what its tenant may do. */
+export interface AuthenticKey extends ApiKey {
+  readonly tenantName: string;
+  /** Requests that each gateway answers the tenant a second; absent = the installation's default. */
+  readonly requestsPerSecond?: number;
 }
 
 export interface KeyStore {
@@ -941,7 +955,7 @@ export interface KeyStore {
   /** Idempotent. Throws not_found. */
   revoke(tenantId: string, keyId: string, actor: string): Promise<ApiKey>;
   /** The live key of a hash; undefined when unknown, expired or revoked. */
-  authenticate(hash: string): Promise<(ApiKey & { readonly tenantName: string }) | undefined>;
+  authenticate(hash: string): Promise<AuthenticKey | undefined>;
 }
 
 export interface AgentStore extends AgentEditing {

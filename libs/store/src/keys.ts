@@ -111,8 +111,10 @@ export function keyStore(database: Database): KeyStore {
         scopes: Scope[];
         created_at: Date;
         expires_at: Date | null;
+        requests_per_second: number | null;
       }>(
-        `SELECT k.id, k.tenant_id, t.name AS tenant_name, k.name, k.scopes, k.created_at, k.expires_at
+        `SELECT k.id, k.tenant_id, t.name AS tenant_name, k.name, k.scopes, k.created_at, k.expires_at,
+           t.requests_per_second
          FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
          WHERE (k.hash = $1 OR k.former_hash = $1 AND k.former_until > clock_timestamp())
            AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())`,
@@ -128,6 +130,7 @@ export function keyStore(database: Database): KeyStore {
         scopes: row.scopes,
         createdAt: row.created_at.toISOString(),
         ...(row.expires_at === null ? {} : { expiresAt: row.expires_at.toISOString() }),
+        ...(row.requests_per_second === null ? {} : { requestsPerSecond: row.requests_per_second }),
       };
     },
   };

@@ -163,6 +163,14 @@ export function runStore(database: Database): RunStore {
       return admitted ?? { rings: [], events: [] };
     },
 
+    async queued() {
+      const [row] = await database.rows<{ queued: number }>(
+        "SELECT count(*)::int AS queued FROM runs WHERE status = 'queued'",
+        [],
+      );
+      return row?.queued ?? 0;
+    },
+
     async counts() {
       const [row] = await database.rows<{ queued: number; pending: number; expired: number; oldest: number }>(
         `SELECT count(*) FILTER (WHERE status = 'queued')::int AS queued,

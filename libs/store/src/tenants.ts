@@ -35,12 +35,15 @@ export function tenantStore(database: Database): TenantStore {
       );
       return rows.map(viewOf);
     },
-    async setCap(tenantId, maxConcurrentRuns) {
+    async setLimits(tenantId, { maxConcurrentRuns, requestsPerSecond }) {
       existing('tenant', tenantId);
       const { count } = await database.plain((prisma) =>
         prisma.tenant.updateMany({
           where: { id: tenantId },
-          data: { maxConcurrentRuns: maxConcurrentRuns ?? null },
+          data: {
+            ...(maxConcurrentRuns === undefined ? {} : { maxConcurrentRuns }),
+            ...(requestsPerSecond === undefined ? {} : { requestsPerSecond }),
+          },
         }),
       );
       if (count === 0) throw missing('tenant', tenantId);
@@ -54,5 +57,6 @@ function viewOf(row: TenantRow): Tenant {
     id: row.id,
     name: row.name,
     ...(row.maxConcurrentRuns === null ? {} : { maxConcurrentRuns: row.maxConcurrentRuns }),
+    ...(row.requestsPerSecond === null ? {} : { requestsPerSecond: row.requestsPerSecond }),
   };
 }

@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { SCOPES, type Scope } from '@codedock/domain';
-import { type ApiKey, newApiKey, openStore, type Store, type Tenant } from '@codedock/store';
+import { type ApiKey, newApiKey, type Store, type Tenant } from '@codedock/store';
 import { Command } from 'commander';
-import { config } from '../config.js';
 import { print, table } from '../output.js';
+import { withStore } from '../with-store.js';
 import { apiKeyIn } from './api-key-file.js';
 import { expiryAfter } from './expiry.js';
 
@@ -147,13 +147,4 @@ async function tenantOf(store: Store, name: string): Promise<Tenant> {
   const tenant = await store.tenants.findByName(name);
   if (tenant === undefined) throw new Error(`There is no tenant "${name}". \`codedock keys create\` makes one.`);
   return tenant;
-}
-
-async function withStore<T>(use: (store: Store) => Promise<T>): Promise<T> {
-  const store = await openStore({ url: await config.databaseUrl(), maxConnections: 1 });
-  try {
-    return await use(store);
-  } finally {
-    await store.close();
-  }
 }

@@ -11,6 +11,8 @@ export interface Caller {
   /** The key's name: what plugins and the audit see. */
   readonly keyName: string;
   readonly scopes: readonly Scope[];
+  /** Requests that a gateway answers the tenant a second; absent = the installation's default. */
+  readonly requestsPerSecond?: number;
 }
 
 declare module 'fastify' {

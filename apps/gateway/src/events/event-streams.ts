@@ -1,4 +1,4 @@
-import { type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } from '@codedock/domain';
+import { AppError, type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } from '@codedock/domain';
 import { type Logger, metrics } from '@codedock/platform';
 import type { Store } from '@codedock/store';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -9,6 +9,7 @@ import { deletedFrame, prunedFrame, sseFrame } from './sse-frame.js';
 
 /** Events of one read of the database. */
 const PAGE_SIZE = 200;
+const ROOM_RETRY_MS = 5_000;
 
 const ENDS: ReadonlySet<LedgerEventType> = new Set(Object.values(TERMINAL_EVENTS));
 
@@ -35,7 +36,18 @@ export class EventStreams {
     private readonly feeds: SessionFeeds,
     private readonly limits: SseLimits,
     private readonly log: Logger,
+    private readonly max: number,
   ) {}
+
+  /** @throws AppError `rate_limited` while as many streams are open as may be. */
+  requireRoom(): void {
+    if (this.connections.size < this.max) return;
+    throw new AppError(
+      'rate_limited',
+      `This gateway keeps as many event streams open as it may (${this.max}); come back later, or read the event log.`,
+      { retryAfterMs: ROOM_RETRY_MS },
+    );
+  }
 
   /** True when the client has everything that will ever be: the answer is 204, which keeps a browser from coming back. */
   async isOver({ tenantId, sessionId, runId, after, firstSeq, complete }: Stream): Promise<boolean> {

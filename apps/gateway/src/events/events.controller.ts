@@ -102,6 +102,7 @@ export class EventsController {
       return;
     }
     requireReached(stream.after, lastSeq, request.headers['last-event-id'] !== undefined);
+    this.streams.requireRoom();
     await this.streams.serve(stream, request, reply);
   }
 }

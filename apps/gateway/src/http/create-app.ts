@@ -4,6 +4,8 @@ import { NestFactory } from '@nestjs/core';
 import type { NestFastifyApplication } from '@nestjs/platform-fastify';
 import { type AppParts, appModule } from '../app.module.js';
 import { type Authority, authorizeRequests } from '../auth/auth.hook.js';
+import type { RequestRate } from '../limits/request-rate.js';
+import type { RequestsInFlight } from '../limits/requests-in-flight.js';
 import { nameSpans } from '../telemetry/route-spans.js';
 import { acceptJsonOnly } from './json-body.js';
 import { ProblemFilter } from './problem.filter.js';
@@ -18,17 +20,19 @@ const PREFLIGHT_SECONDS = 600;
 export interface HttpOptions {
   readonly parts: AppParts;
   readonly authority: Authority;
+  readonly limits: { readonly inFlight: RequestsInFlight; readonly rate: RequestRate };
   readonly corsOrigins: readonly string[];
   readonly logger: Logger;
 }
 
 /**
  * The HTTP application, not listening yet. The order of its steps is the order in which a request meets them: named,
- * refused while draining, authorised, its body read, validated, served.
+ * refused while draining or while too much is in flight, authorised, counted, its body read, validated, served.
  */
 export async function createHttpApp({
   parts,
   authority,
+  limits,
   corsOrigins,
   logger,
 }: HttpOptions): Promise<NestFastifyApplication> {
@@ -51,7 +55,9 @@ export async function createHttpApp({
     });
   }
   parts.drain.guard(server);
+  limits.inFlight.guard(server);
   authorizeRequests(server, authority);
+  limits.rate.guard(server);
   acceptJsonOnly(server);
   validateRequests(server);
   app.useGlobalFilters(new ProblemFilter(parts.routes, logger));

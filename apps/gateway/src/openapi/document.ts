@@ -18,6 +18,12 @@ export const problemSchema = z
   })
   .meta({ id: 'Problem' });
 
+const TOO_MANY = 429;
+const RETRY_AFTER = {
+  description: 'Seconds after which it may be sent again.',
+  schema: { type: 'integer', minimum: 1 },
+};
+
 /** Codes that any declared route may answer. */
 const ALWAYS: readonly ErrorCode[] = ['invalid_request', 'store_unavailable', 'shutting_down', 'invariant_broken'];
 
@@ -127,7 +133,7 @@ function successes({ answers }: EndpointSpec, schemas: SchemaSet): Record<string
 
 function problems(spec: EndpointSpec, url: string): Record<string, object> {
   const codes = new Set<ErrorCode>([...ALWAYS, ...(spec.problems ?? [])]);
-  if (spec.scopes.length > 0) codes.add('unauthenticated').add('forbidden');
+  if (spec.scopes.length > 0) codes.add('unauthenticated').add('forbidden').add('rate_limited');
   if (url.includes(':')) codes.add('not_found');
   if (spec.body !== undefined) codes.add('malformed_json').add('too_large').add('unsupported_media_type');
   if (spec.idempotent === true) codes.add('idempotency_mismatch').add('idempotency_in_progress');
@@ -140,6 +146,7 @@ function problems(spec: EndpointSpec, url: string): Record<string, object> {
         String(status),
         {
           description: listed.join(', '),
+          ...(status === TOO_MANY ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
           content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
         },
       ]),

@@ -8,6 +8,7 @@ import { Endpoint } from '../http/endpoint.js';
 
 import { defined, toPage } from '../http/shapes.js';
 import { IdempotentRequests } from '../idempotency/idempotent-requests.js';
+import { RunAdmission } from '../limits/run-admission.js';
 import { EnqueueSpan } from '../telemetry/enqueue-span.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
 import { noticingBus } from './plugin-notices.js';
@@ -25,6 +26,7 @@ export class RunsController {
     @Inject(PLUGIN_HOSTS) private readonly hosts: PluginHosts,
     private readonly agents: AgentProfiles,
     private readonly idempotent: IdempotentRequests,
+    private readonly admission: RunAdmission,
   ) {}
 
   @Endpoint('POST', 'sessions/:sessionId/runs', {
@@ -49,6 +51,7 @@ export class RunsController {
     const { tenantId, keyId, keyName } = caller;
     const { content, mode, onBusy, metadata, agent = DEFAULT_AGENT } = body;
     return this.idempotent.answer(request, reply, async (claim) => {
+      this.admission.check();
       const enqueue = new EnqueueSpan();
       const input = {
         tenantId,
@@ -57,6 +60,7 @@ export class RunsController {
         actor: { id: keyId, name: keyName },
         requestId: request.id,
         trace: () => enqueue.begin(),
+        limits: this.admission.pending,
         configure: (event: { content: string; mode?: string }) => {
           requireInput(event);
           return this.agents.configuration(tenantId, agent, event.mode);
@@ -64,12 +68,17 @@ export class RunsController {
         ...defined({ mode, onBusy, metadata, idempotency: claim }),
       };
       const principal = { tenant: tenantId, key: keyName, agent, metadata: metadata ?? {}, ...defined({ mode }) };
-      const ports = { ...this.ports, bus: noticingBus(this.ports.bus, this.hosts, principal) };
+      const ports = {
+        ...this.ports,
+        bus: noticingBus(this.ports.bus, this.hosts, principal),
+        doorbell: this.admission.doorbell(tenantId, this.ports.doorbell),
+      };
       const started = await start(ports, input, new AbortController().signal).catch((error: unknown) => {
         enqueue.end(undefined);
         throw error;
       });
       enqueue.end(started.kind === 'handled' ? undefined : started.run.id);
+      if (started.kind === 'started') this.admission.took(started.run);
       return started.kind === 'handled'
         ? { status: 200, body: { handled: true, runId: null, run: null } }
         : { status: 201, body: { handled: false, runId: started.run.id, run: started.run } };

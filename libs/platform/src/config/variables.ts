@@ -255,6 +255,38 @@ export const VARIABLES = Object.freeze({
     apps: ['gateway'],
     doc: 'Days after which messages, tool calls and ended approvals are deleted, in the same way. Unset: never.',
   }),
+
+  // What is refused before memory grows
+  tenantRequestsPerSecond: withDefault(integer({ min: 1, max: 1_000_000 }), '2000', {
+    name: 'CODEDOCK_TENANT_REQUESTS_PER_SECOND',
+    apps: ['gateway'],
+    doc: 'Requests of one tenant that a gateway answers a second, for tenants without a setting of their own; more are 429.',
+  }),
+  maxRequestsInFlight: withDefault(integer({ min: 1, max: 100_000 }), '1000', {
+    name: 'CODEDOCK_MAX_REQUESTS_IN_FLIGHT',
+    apps: ['gateway'],
+    doc: 'Requests with a body that a gateway works on at the same time; together their bodies take at most 64 MiB.',
+  }),
+  maxEventStreams: withDefault(integer({ min: 1, max: 100_000 }), '2000', {
+    name: 'CODEDOCK_MAX_EVENT_STREAMS',
+    apps: ['gateway'],
+    doc: 'Event streams that a gateway keeps open at the same time; each may hold up to 1 MiB that its client has not read.',
+  }),
+  maxQueuedRuns: withDefault(integer({ min: 1, max: 10_000_000 }), '100000', {
+    name: 'CODEDOCK_MAX_QUEUED_RUNS',
+    apps: ['gateway'],
+    doc: 'Queued runs of the whole installation above which no further run is taken. Counted once a second.',
+  }),
+  maxPendingPerTenant: withDefault(integer({ min: 1, max: 1_000_000 }), '10000', {
+    name: 'CODEDOCK_MAX_PENDING_PER_TENANT',
+    apps: ['gateway'],
+    doc: 'Runs of one tenant that may wait for their session or for the share of the tenant.',
+  }),
+  maxPendingPerSession: withDefault(integer({ min: 1, max: 1_000_000 }), '100', {
+    name: 'CODEDOCK_MAX_PENDING_PER_SESSION',
+    apps: ['gateway'],
+    doc: 'Runs of one session that may wait for the active one.',
+  }),
   profilesFile: optional(text('file'), {
     name: 'CODEDOCK_PROFILES_FILE',
     apps: ['gateway'],
