@@ -108,10 +108,11 @@ module.exports = {
       to: { path: '^apps/', pathNot: '^apps/$1/' },
     },
     {
-      name: 'services-in-cli-only-for-keys-and-doctor',
-      comment: 'The first key cannot come through the API, and what is ill may not answer; everything else does.',
+      name: 'services-in-cli-only-where-the-api-cannot',
+      comment:
+        'The first key cannot come through the API, no key may lift the limits of its tenant, and what is ill may not answer; everything else does.',
       severity: 'error',
-      from: { path: '^apps/cli/', pathNot: [SPEC, '^apps/cli/src/(keys|doctor)(/|\\.ts$)'] },
+      from: { path: '^apps/cli/', pathNot: [SPEC, '^apps/cli/src/(keys|tenants|doctor|with-store)(/|\\.ts$)'] },
       to: { path: '^libs/(store|queue|platform)/' },
     },
     {

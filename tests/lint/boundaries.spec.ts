@@ -104,7 +104,7 @@ const REFUSED: readonly (readonly [string, string, string])[] = [
   ['apps/plugin-host/src/b.ts', 'pg', 'plugin-host-never'],
   ['apps/cli/src/a.ts', '@codedock/runs', 'cli-workspace-imports'],
   ['apps/cli/src/b.ts', 'bullmq', 'cli-never'],
-  ['apps/cli/src/runs.ts', '@codedock/store', 'services-in-cli-only-for-keys-and-doctor'],
+  ['apps/cli/src/runs.ts', '@codedock/store', 'services-in-cli-only-where-the-api-cannot'],
   ['plugin/example/src/a.ts', '@codedock/domain', 'plugin-workspace-imports'],
   ['libs/queue/src/gone.ts', './not-there.js', 'no-unresolvable'],
 ];
