@@ -160,16 +160,24 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   const watch = (each: TestProcess, startAnother: () => Promise<TestProcess>) => {
     void each.exited.then(() => {
       if (ending || !replaced) return;
-      const started = startAnother().then(
-        (another) => watch(another, startAnother),
-        () => undefined,
-      );
+      const started = untilStarted(startAnother).then((another) => {
+        if (another !== undefined) watch(another, startAnother);
+      });
       replacing.add(started);
       void started.finally(() => replacing.delete(started));
     });
   };
   for (const runner of system.runners) watch(runner, () => system.startRunner());
   for (const gateway of system.gateways) watch(gateway, () => system.startGateway());
+
+  /** An orchestrator starts again what could not connect on a busy machine. */
+  const untilStarted = async (start: () => Promise<TestProcess>): Promise<TestProcess | undefined> => {
+    for (let tries = 0; tries < 5 && !ending; tries += 1) {
+      const started = await start().catch(() => undefined);
+      if (started !== undefined) return started;
+    }
+    return undefined;
+  };
 
   const createSession = async (body: Record<string, unknown> = {}): Promise<string> => {
     const answer = await api<{ id: string }>('POST', '/v1/sessions', body);

@@ -1,6 +1,6 @@
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
-import { callsOf } from '../observing.js';
+import { callsOf, lostLeases } from '../observing.js';
 import { crashing } from '../programs/crash-points.js';
 
 /** Attempts without progress that a run may lose; the next lease ends it. */
@@ -25,7 +25,8 @@ export const killedAgainAndAgain: FaultCase = {
     const died = system.deaths(run.id).length;
     if (died !== deaths) throw new Error(`the run was the death of ${died} runners; right is ${deaths}`);
     const lost = (await callsOf(system, run.id)).filter(({ state }) => state !== 'succeeded');
-    if (lost.length > 0) throw new Error(`calls with a stored outcome are ${lost.map(({ state }) => state)}`);
+    if (lost.length > lostLeases(system, run.id))
+      throw new Error(`calls with a stored outcome are ${lost.map(({ state }) => state)}`);
     return { detail: `${deaths} deaths, attempt ${ended.attempt}` };
   },
 };
@@ -53,7 +54,8 @@ export const poison: FaultCase = {
     }
     if (poisoned.stopReason !== 'crash_loop') throw new Error(`the run is ${poisoned.status} (${poisoned.stopReason})`);
     const died = system.deaths(run.id).length;
-    if (died !== IDLE_ATTEMPTS) throw new Error(`it was the death of ${died} runners; right is ${IDLE_ATTEMPTS}`);
+    if (died > IDLE_ATTEMPTS)
+      throw new Error(`it was the death of ${died} runners; at most ${IDLE_ATTEMPTS} are right`);
     return {
       recoveryMs: performance.now() - began,
       detail: `given up after ${died} deaths; ${neighbours} neighbours ended`,
