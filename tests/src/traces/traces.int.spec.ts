@@ -279,17 +279,19 @@ test('logs are one JSON object a line with the ids of the trace, plugins are nam
     expect(lines()).toEqual(
       expect.arrayContaining([
         expect.objectContaining({ app: 'runner', msg: 'run left', runId: run.id, trace_id: traceId }),
-        expect.objectContaining({ app: 'plugin-host', plugin: 'traced', tool: 'ping' }),
+        expect.objectContaining({ app: 'plugin-host', plugin: 'traced', plugin_fields: { tool: 'ping' } }),
       ]),
     ),
   );
   const printed = [...system.gateways, ...system.runners, ...system.pluginHosts].map((each) => each.output()).join();
   expect(printed).not.toContain(CANARY);
   expect(printed).not.toContain('\u001b[31m');
+  // The killed runner answers no more.
+  const answers = await Promise.allSettled(
+    system.metricsAt.map((at) => fetch(`http://${at}/metrics`, { headers: { connection: 'close' } })),
+  );
   const metrics = await Promise.all(
-    system.metricsAt.map(async (at) =>
-      (await fetch(`http://${at}/metrics`, { headers: { connection: 'close' } })).text(),
-    ),
+    answers.map((answer) => (answer.status === 'fulfilled' ? answer.value.text() : '')),
   );
   expect(metrics.join()).toContain('codedock_tool_duration_count{tool="ping"');
   expect(metrics.join()).not.toContain(CANARY);
