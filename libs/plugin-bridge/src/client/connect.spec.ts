@@ -473,6 +473,22 @@ describe('several replicas', () => {
     expect(before.asked.length).toBeGreaterThan(0);
   });
 
+  it('one that still starts a required plugin brings no port that only it has', async () => {
+    const serving = await hostWith({ 'agent/input': [{}] });
+    const starting = await hostWith(
+      { 'agent/input': [{}], 'tools/pre-execute': [{}] },
+      { ready: false, reason: 'starting', missingRequired: [{ plugin: 'new', reason: 'starting', matchJson: '' }] },
+    );
+    const bridge = await readyWith([serving, starting]);
+    await until(() => bridge.differences().length > 0, 'both known');
+    expect(bridge.ports().map(({ port }) => port)).toEqual(['agent/input']);
+    expect((await askTool(bridge)).kind).toBe('proceed');
+    starting.show(snapshotWith({ 'agent/input': [{}], 'tools/pre-execute': [{}] }));
+    await until(() => bridge.ports().length === 2, 'it is up');
+    expect((await askTool(bridge)).kind).toBe('proceed');
+    expect([serving.asked.length, starting.asked.length]).toEqual([0, 1]);
+  });
+
   it('a plugin that is new only for others makes no difference', async () => {
     const before = await hostWith({ 'agent/input': [{ plugin: 'old' }] });
     const after = await hostWith({

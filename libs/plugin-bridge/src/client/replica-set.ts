@@ -204,7 +204,10 @@ export class ReplicaSet {
     const views = serving.flatMap((replica) => (replica.view === undefined ? [] : [replica.view]));
     for (const view of views) this.epoch = Math.max(this.epoch, view.epoch);
     const newest = views.filter((view) => view.epoch >= this.epoch);
-    const counting = newest.length > 0 ? newest : views;
+    const current = newest.length > 0 ? newest : views;
+    // A host that is still starting a required plugin is asked nothing: a port that only it has yet would have nobody.
+    const whole = current.filter((view) => view.missing.length === 0);
+    const counting = whole.length > 0 ? whole : current;
     if (counting.length === 0) return this.unserved();
     this.everServed = true;
     const standing = servingStanding(counting, memory);
