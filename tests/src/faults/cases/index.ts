@@ -5,6 +5,7 @@ import { killedAgainAndAgain, poison } from './crash-loops.js';
 import { crashPoints } from './crash-points.js';
 import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
 import { drainedRunners } from './drains.js';
+import { flood } from './flood.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { killedRunners } from './killed-runners.js';
 import { providerFailures } from './provider-failures.js';
@@ -27,4 +28,5 @@ export const CASES: readonly FaultCase[] = [
   cancelledRuns,
   drainedRunners,
   idempotentStarts,
+  flood,
 ];
