@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { eventually } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
-import { type CaseContext, EACH_PROFILE, type FaultCase } from '../fault-case.js';
+import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { type FaultSystem, LEASE_MS } from '../fault-system.js';
 import { actingOrEnded, callsOf, resumedAfter } from '../observing.js';
 
@@ -24,7 +24,7 @@ interface Flight {
 export const killedRunners: FaultCase = {
   id: 'R1',
   title: 'kill -9 of a runner in mid tool call',
-  tiers: ['long'],
+  tiers: EACH_TIER,
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
