@@ -1,5 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { createTestStore, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
+import {
+  awaitHorizon,
+  createTestStore,
+  eventuallyDefined,
+  type TestTenant,
+  testEvent,
+  testTenant,
+} from '@codedock/testkit';
 import { Client } from 'pg';
 import type { DeliveryBatch, Store } from './contract.js';
 
@@ -62,13 +69,10 @@ describe('durable delivery to plugins', () => {
   /** What a transaction of its own appends; its transaction id is from its begin. */
   const appendBy = (client: Client, sessionId: string) =>
     client.query('SELECT codedock_append($1::jsonb)', [JSON.stringify(batchOf(sessionId))]);
-  /** Takes until it is given something: transactions of other suites on this server hold the horizon back for moments. */
+  /** Takes once all that is committed can be taken. */
   async function taken(more: Parameters<typeof take>[0] = {}): Promise<DeliveryBatch> {
-    for (;;) {
-      const batch = await take(more);
-      if (batch !== undefined) return batch;
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
+    await awaitHorizon(observer);
+    return eventuallyDefined(() => take(more));
   }
   async function dueNow() {
     await observer.query("UPDATE plugin_feeds SET next_at = now() - interval '1 second' WHERE next_at IS NOT NULL");
@@ -125,7 +129,7 @@ describe('durable delivery to plugins', () => {
       await appendBy(early, sessionId);
       await early.query('COMMIT');
       // The one with the lower id is below the horizon, which the holder's is not.
-      const first = await taken();
+      const first = await eventuallyDefined(() => take());
       expect(first.sessionId).toBe(sessionId);
       expect(told(first)).toEqual([1, 2]);
       await settle(first);
@@ -172,6 +176,7 @@ describe('durable delivery to plugins', () => {
     const batch = await taken();
     expect(told(batch)).toEqual([1, 2, 3]);
     expect(await settle(batch, 1, 'the plugin said no')).toBe(true);
+    await observer.query("UPDATE plugin_feeds SET next_at = next_at + interval '1 hour' WHERE next_at > now()");
     expect(await take()).toBeUndefined();
     const [state] = await store.pluginDeliveries.states();
     expect(state).toMatchObject({ plugin, waitingSessions: 1, error: 'the plugin said no', attempts: 1 });

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { runEnd, WEBHOOK_EVENTS, type WebhookEvent } from '@codedock/domain';
-import { createTestStore, type TestTenant, testTenant } from '@codedock/testkit';
+import { awaitHorizon, createTestStore, type TestTenant, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
 import type { Store, TakenDelivery } from './contract.js';
 
@@ -47,6 +47,10 @@ describe('webhooks', () => {
   }
   const take = (more: Partial<Parameters<Store['webhooks']['take']>[0]> = {}) =>
     store.webhooks.take({ limit: 100, perWebhook: 100, holdMs: 60_000, except: [], ...more });
+  async function fanOut() {
+    await awaitHorizon(observer);
+    return store.webhooks.fanOut();
+  }
   const told = (taken: readonly TakenDelivery[]) => taken.map(({ event }) => [event?.type, event?.runId]);
 
   it('are told of what they asked for, of their tenant, from their creation on, once', async () => {
@@ -59,8 +63,8 @@ describe('webhooks', () => {
     await tenant.end(cancelled, 1, runEnd('cancelled'));
     const waiting = await leased();
     await tenant.park(waiting, 1, await tenant.turnWithCalls(waiting, 1, 1));
-    expect(await store.webhooks.fanOut()).toBe(2);
-    expect(await store.webhooks.fanOut()).toBe(0);
+    expect(await fanOut()).toBe(2);
+    expect(await fanOut()).toBe(0);
     const taken = await take();
     expect(told(taken).sort()).toEqual([
       ['run.completed', runId],
@@ -72,7 +76,7 @@ describe('webhooks', () => {
 
   it('miss no event of a transaction that commits late', async () => {
     await create();
-    await store.webhooks.fanOut();
+    await fanOut();
     const late = await leased();
     await observer.query('BEGIN');
     await observer.query('SELECT codedock_leave($1::jsonb)', [
@@ -87,7 +91,7 @@ describe('webhooks', () => {
     const early = await ended();
     await store.webhooks.fanOut();
     await observer.query('COMMIT');
-    await store.webhooks.fanOut();
+    await fanOut();
     expect(told(await take()).sort()).toEqual(
       [
         ['run.completed', early.runId],
@@ -99,6 +103,7 @@ describe('webhooks', () => {
   it('are taken by one process each, and again when that one is gone', async () => {
     await create();
     await Promise.all([ended(), ended(), ended(), ended()]);
+    await awaitHorizon(observer);
     const fanned = await Promise.all([store.webhooks.fanOut(), store.webhooks.fanOut()]);
     expect(fanned.sort()).toEqual([0, 4]);
     const [one, other] = await Promise.all([take({ limit: 2 }), take({ limit: 2 })]);
@@ -121,7 +126,7 @@ describe('webhooks', () => {
   it('share what is taken, and those that are busy are left out', async () => {
     const [slow, quick] = [await create(), await create()];
     await Promise.all([ended(), ended(), ended()]);
-    await store.webhooks.fanOut();
+    await fanOut();
     const taken = await take({ perWebhook: 2 });
     const of = (id: string) => taken.filter(({ webhookId }) => webhookId === id).length;
     expect([of(slow.id), of(quick.id)]).toEqual([2, 2]);
@@ -131,7 +136,7 @@ describe('webhooks', () => {
   it('settle: delivered, tried again later, given up, and disabled when nothing has come through meanwhile', async () => {
     const webhook = await create();
     await ended();
-    await store.webhooks.fanOut();
+    await fanOut();
     const [first] = await take();
     if (first === undefined) throw new Error('nothing was taken');
     const failed = { id: first.id, ok: false, gone: false, status: 500, error: 'no' };
@@ -140,7 +145,7 @@ describe('webhooks', () => {
     const [listed] = await store.webhooks.deliveries({ tenantId: tenant.tenantId, webhookId: webhook.id, limit: 5 });
     expect(listed).toMatchObject({ state: 'pending', attempts: 1, responseStatus: 500, error: 'no' });
     await ended();
-    await store.webhooks.fanOut();
+    await fanOut();
     const [second] = await take();
     await store.webhooks.settle({ id: second?.id ?? '', ok: true, gone: false, status: 200 });
     // Given up, but another one came through since: the webhook lives.
@@ -151,7 +156,7 @@ describe('webhooks', () => {
       lastFailureAt: expect.any(String),
     });
     await Promise.all([ended(), ended()]);
-    await store.webhooks.fanOut();
+    await fanOut();
     const [third] = await take();
     const { disabled } = await store.webhooks.settle({ ...failed, id: third?.id ?? '' });
     expect(disabled).toContain('given up');
@@ -162,7 +167,7 @@ describe('webhooks', () => {
     const states = await store.webhooks.deliveries({ tenantId: tenant.tenantId, webhookId: webhook.id, limit: 9 });
     expect(states.map(({ state }) => state).sort()).toEqual(['delivered', 'failed', 'failed', 'failed']);
     await ended();
-    expect(await store.webhooks.fanOut()).toBe(0);
+    expect(await fanOut()).toBe(0);
     const audit = await observer.query("SELECT target FROM admin_audit WHERE action = 'webhook.disabled'");
     expect(audit.rows).toEqual([{ target: webhook.id }]);
   });
@@ -171,7 +176,7 @@ describe('webhooks', () => {
     for (let round = 0; round < 5; round += 1) {
       await create();
       await Promise.all(Array.from({ length: 12 }, () => ended()));
-      await store.webhooks.fanOut();
+      await fanOut();
       const taken = await take();
       const settled = taken.map(({ id }, index) =>
         store.webhooks.settle({ id, ok: false, gone: false, ...(index % 3 === 0 ? {} : { againMs: 60_000 }) }),
@@ -184,7 +189,7 @@ describe('webhooks', () => {
   it('are disabled at once by a receiver that is gone', async () => {
     const webhook = await create();
     await ended();
-    await store.webhooks.fanOut();
+    await fanOut();
     const [taken] = await take();
     const gone = { id: taken?.id ?? '', ok: false, gone: true, status: 410 };
     expect((await store.webhooks.settle(gone)).disabled).toContain('410');
@@ -194,7 +199,7 @@ describe('webhooks', () => {
   it('say when an event is not kept any more, and forget what is long settled', async () => {
     await create();
     const { sessionId } = await ended();
-    await store.webhooks.fanOut();
+    await fanOut();
     await observer.query('DELETE FROM events WHERE session_id = $1', [sessionId]);
     const [taken] = await take();
     expect(taken).toBeDefined();

@@ -1,3 +1,4 @@
+export { awaitHorizon } from './horizon.js';
 export { type RecordedPorts, recordedPorts } from './run-ports.js';
 export {
   createTestStore,
