@@ -35,7 +35,10 @@ const WRONG: Readonly<Record<string, string>> = {
   'origin, …': 'https://app.example.com/path',
   'true or false': 'perhaps',
   secret: 'short',
+  'secrets, …': 'short',
   key: 'short',
+  'keys, …': 'short',
+  'name, …': ',',
 };
 const ANY_TEXT = new Set(['file', 'folder', 'folder:…', 'model', 'text']);
 
