@@ -55,6 +55,29 @@ test('metrics appear under the names that dashboards, alerts and autoscaling use
   expect(text).not.toContain('process_command');
 });
 
+/** Upper limits of a histogram's buckets, in order. */
+function bucketsOf(text: string, name: string): string[] {
+  const found = text.matchAll(new RegExp(`^${name}_bucket\\{.*le="([^"]+)"\\} `, 'gm'));
+  return [...found].map(([, limit = '']) => limit);
+}
+
+test('buckets lie where gates answer: from half a millisecond, close around the budget of 2 s', async () => {
+  metrics.gateDuration.record(1, { gate: 'beforeInput', outcome: 'proceed' });
+  metrics.pluginDuration.record(1, { plugin: 'redact', port: 'agent/input', outcome: 'continued' });
+  metrics.eventAppend.record(1, {});
+  metrics.queueWait.record(1, {});
+  const text = await scrape();
+  const budget = '0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 1.5 1.9 2 2.5 5 10 30 +Inf'.split(' ');
+  expect(bucketsOf(text, 'codedock_gate_duration')).toEqual(budget);
+  expect(bucketsOf(text, 'codedock_plugin_duration')).toEqual(budget);
+  expect(bucketsOf(text, 'codedock_event_append_duration')).toEqual(
+    '0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 2.5 5 10 +Inf'.split(' '),
+  );
+  expect(bucketsOf(text, 'codedock_queue_wait')).toEqual(
+    '0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 1800 3600 14400 +Inf'.split(' '),
+  );
+});
+
 test('without an endpoint no span is made, and the work runs', async () => {
   expect(telemetry.traces).toBe(false);
   const result = await withSpan('run execute', {}, (span) => {
