@@ -51,12 +51,14 @@ export function keyStore(database: Database): KeyStore {
           const now = Date.now();
           const former = await transaction.apiKey.findFirst({ where: { id: keyId, tenantId } });
           if (former === null) throw missing('key', keyId);
+          // A new date of expiry is not for the former secret: it ends when it would have ended, at the latest.
+          const until = Math.min(now + graceMs, former.expiresAt?.getTime() ?? Number.POSITIVE_INFINITY);
           const { count } = await transaction.apiKey.updateMany({
             where: { id: keyId, tenantId, revokedAt: null, hash: former.hash },
             data: {
               hash,
-              formerHash: graceMs > 0 ? former.hash : null,
-              formerUntil: graceMs > 0 ? new Date(now + graceMs) : null,
+              formerHash: until > now ? former.hash : null,
+              formerUntil: until > now ? new Date(until) : null,
               rotatedAt: new Date(now),
               ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt) }),
             },

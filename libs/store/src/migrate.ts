@@ -33,7 +33,9 @@ export async function migrate({ url, dir = defaultDirectory() }: MigrateOptions)
   try {
     await client.connect();
     await client.query('SELECT pg_advisory_lock($1)', [LOCK]);
-    return { applied: await applyMissing(client, wanted) };
+    const applied = await applyMissing(client, wanted);
+    await forgetForeignTransactions(client);
+    return { applied };
   } catch (error) {
     throw databaseError(error);
   } finally {
@@ -108,6 +110,31 @@ async function apply(client: pg.Client, { name, sql, checksum }: Migration): Pro
     'UPDATE _prisma_migrations SET finished_at = now(), applied_steps_count = applied_steps_count + 1 WHERE id = $1',
     [id],
   );
+}
+
+/**
+ * A dump that is restored into another server brings transaction ids of the former one, which begin anew there: cursors
+ * would wait for numbers that come in years. All events are of the past then, so they get the first id there is, and the
+ * cursors go on from now: what was not delivered before the dump is not delivered after it.
+ */
+async function forgetForeignTransactions(client: pg.Client): Promise<void> {
+  const cursors = ['event_cursors', 'plugin_cursors'];
+  const { rows } = await client.query<{ there: boolean }>(
+    `SELECT bool_and(to_regclass(name) IS NOT NULL) AS there FROM unnest($1::text[]) AS name`,
+    [cursors],
+  );
+  if (rows[0]?.there !== true) return;
+  const ahead = 'txid > pg_snapshot_xmax(pg_current_snapshot())';
+  const found = await client.query(
+    cursors.map((cursor) => `SELECT 1 FROM ${cursor} WHERE ${ahead}`).join(' UNION ALL '),
+  );
+  if (found.rows.length === 0) return;
+  await client.query('BEGIN');
+  await client.query(`UPDATE events SET txid = '3' WHERE ${ahead}`);
+  for (const cursor of cursors) {
+    await client.query(`UPDATE ${cursor} SET txid = pg_snapshot_xmin(pg_current_snapshot())`);
+  }
+  await client.query('COMMIT');
 }
 
 /** From `libs/store/src` and `libs/store/dist` alike. */

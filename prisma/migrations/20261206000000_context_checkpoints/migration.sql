@@ -15,6 +15,7 @@ CREATE TABLE "context_checkpoints" (
     CONSTRAINT "context_checkpoints_pkey" PRIMARY KEY ("id")
 );
 CREATE INDEX "context_checkpoints_session_id_position_event_seq_idx" ON "context_checkpoints"("session_id", "position", "event_seq");
+CREATE INDEX "context_checkpoints_run_id_idx" ON "context_checkpoints"("run_id");
 ALTER TABLE "context_checkpoints" ADD CONSTRAINT "context_checkpoints_tenant_id_session_id_fkey" FOREIGN KEY ("tenant_id", "session_id") REFERENCES "sessions"("tenant_id", "id") ON DELETE CASCADE ON UPDATE CASCADE;
 ALTER TABLE "context_checkpoints" ADD CONSTRAINT "context_checkpoints_tenant_id_run_id_fkey" FOREIGN KEY ("tenant_id", "run_id") REFERENCES "runs"("tenant_id", "id") ON DELETE CASCADE ON UPDATE CASCADE;
 

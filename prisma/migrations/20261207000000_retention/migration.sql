@@ -125,13 +125,17 @@ BEGIN
     ORDER BY s.id LIMIT 100
   LOOP
     v_walked := v_walked + 1;
-    SELECT pruned_seq, least(
-        (SELECT min(r.first_seq) FROM runs r WHERE r.session_id = v_id AND NOT codedock_is_terminal(r.status)) - 1,
-        (SELECT e.seq FROM events e WHERE e.session_id = v_id AND e.seq > s.pruned_seq AND e.occurred_at >= p_before
-          ORDER BY e.seq LIMIT 1) - 1,
-        s.last_seq, s.pruned_seq + v_left)
-      INTO v_from, v_to FROM sessions s WHERE s.id = v_id FOR NO KEY UPDATE SKIP LOCKED;
-    IF v_to > v_from THEN
+    -- Locked by a statement of its own: the next one sees what was committed until then, and nothing comes after it.
+    PERFORM 1 FROM sessions WHERE id = v_id FOR NO KEY UPDATE SKIP LOCKED;
+    IF FOUND THEN
+      SELECT s.pruned_seq, least(
+          (SELECT min(r.first_seq) FROM runs r WHERE r.session_id = v_id AND NOT codedock_is_terminal(r.status)) - 1,
+          (SELECT e.seq FROM events e WHERE e.session_id = v_id AND e.seq > s.pruned_seq AND e.occurred_at >= p_before
+            ORDER BY e.seq LIMIT 1) - 1,
+          s.last_seq, s.pruned_seq + v_left)
+        INTO v_from, v_to FROM sessions s WHERE s.id = v_id;
+    END IF;
+    IF FOUND AND v_to > v_from THEN
       DELETE FROM events WHERE session_id = v_id AND seq <= v_to;
       UPDATE sessions SET pruned_seq = v_to WHERE id = v_id;
       v_left := v_left - (v_to - v_from)::integer;
@@ -250,6 +254,8 @@ DECLARE
   v_count integer;
   v_table text;
 BEGIN
+  -- Runs before the session, as everywhere.
+  PERFORM 1 FROM runs WHERE session_id = p_session ORDER BY id FOR UPDATE;
   PERFORM 1 FROM sessions WHERE id = p_session AND tenant_id = p_tenant AND deleting_at IS NOT NULL FOR NO KEY UPDATE;
   IF NOT FOUND THEN
     RETURN NOT EXISTS (SELECT 1 FROM sessions WHERE id = p_session AND tenant_id = p_tenant);

@@ -33,6 +33,22 @@ afterEach(async () => {
 const frame = `data: ${'x'.repeat(16 * 1024)}\n\n`;
 
 describe('SseConnection', () => {
+  it('is closed at once for a client that left before its stream began', async () => {
+    const begun = new Promise<SseConnection>((resolve) => {
+      server = createServer((_, response: ServerResponse) => {
+        response.once('close', () => resolve(new SseConnection(response, PATIENT, {}, async () => true)));
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    const { port } = server.address() as AddressInfo;
+    const request = get({ host: '127.0.0.1', port, agent: false }).on('error', () => undefined);
+    server.once('request', () => request.destroy());
+    const connection = await begun;
+    await connection.whenClosed();
+    connection.write(frame);
+    connection.end();
+  });
+
   it('drops a client that leaves more unread than the limit', async () => {
     const { connection, client: reader } = await connect(PATIENT);
     reader.pause();

@@ -20,7 +20,7 @@ export interface SseLimits {
  * would corrupt `Last-Event-ID`. A client that does not read is dropped, never waited for: it resumes by its last id.
  */
 export class SseConnection {
-  private readonly heartbeat: NodeJS.Timeout;
+  private readonly heartbeat: NodeJS.Timeout | undefined;
   private readonly closed: Promise<void>;
   private unreadSince: number | undefined;
   private ending: NodeJS.Timeout | undefined;
@@ -34,13 +34,17 @@ export class SseConnection {
     private readonly mayGoOn: () => Promise<boolean>,
   ) {
     this.closed = new Promise((resolve) => {
-      response.once('close', () => {
+      const close = () => {
         this.open = false;
         clearInterval(this.heartbeat);
         clearTimeout(this.ending);
         resolve();
-      });
+      };
+      // A client can leave before its stream begins: nothing is emitted again then.
+      if (response.destroyed || response.closed) close();
+      else response.once('close', close);
     });
+    if (!this.open) return;
     this.heartbeat = setInterval(() => void this.beat(), limits.heartbeatMs);
     this.heartbeat.unref();
     response.on('drain', () => {

@@ -113,6 +113,18 @@ describe('API keys over HTTP', () => {
     expect([await works(made.key), await works(rotated.key)]).toEqual([false, true]);
   });
 
+  it('of a key that has expired do not come back to life by a later date', async () => {
+    const { body: made } = await send('POST', '/v1/keys', { name: 'expired' });
+    const client = new Client({ connectionString: database.url });
+    await client.connect();
+    await client.query("UPDATE api_keys SET expires_at = now() - interval '1 second' WHERE id = $1", [made.id]);
+    await client.end();
+    const later = new Date(Date.now() + 3_600_000).toISOString();
+    const { body: rotated } = await send('POST', `/v1/keys/${made.id}/rotate`, { expiresAt: later });
+    expect(rotated).not.toHaveProperty('formerUntil');
+    expect([await works(made.key), await works(rotated.key)]).toEqual([false, true]);
+  });
+
   it('of another tenant are 404, and change nothing', async () => {
     for (const verb of ['rotate', 'revoke']) {
       for (const id of [tenant.keyId, randomUUID(), 'x']) {

@@ -48,6 +48,8 @@ export class PluginRecordingController implements OnModuleDestroy {
       throw new AppError('plugin_unavailable', 'No plugin-host answers; see PLUGIN_HOST_URL and its logs.');
     await this.store.audit.admin({ tenantId, actor: keyName, action: 'plugin.record', target: name, detail: {} });
     const response = begin(reply);
+    // The client left while the plugin was looked for: nothing is emitted again then.
+    if (response.destroyed || response.closed) return;
     this.open.add(response);
     let left = replicas.length;
     const stop = this.hosts.plugins.record(name, tenantId, {

@@ -15,10 +15,12 @@ export interface PruneOptions {
   readonly defaults: RetentionDays;
   /** Ends the pass after the batch in progress. */
   readonly signal: AbortSignal;
+  /** Told of what could not be done; the rest goes on. */
+  readonly onFailure: (error: unknown, what: Readonly<Record<string, string>>) => void;
 }
 
 /** One pass over everything whose time is over. Batches are small, so that nobody waits for one. */
-export async function pruneOnce({ store, defaults, signal }: PruneOptions): Promise<Pruned> {
+export async function pruneOnce({ store, defaults, signal, onFailure }: PruneOptions): Promise<Pruned> {
   const { retention, webhooks } = store;
   const pruned: Pruned = {
     events: 0,
@@ -27,13 +29,17 @@ export async function pruneOnce({ store, defaults, signal }: PruneOptions): Prom
     deliveries: 0,
     idempotencyKeys: 0,
     streamTokens: 0,
-    sessions: await finishDeletions(store, signal),
+    sessions: await finishDeletions({ store, signal, onFailure }),
   };
   for (const { tenantId, days } of await retention.tenants()) {
     for (const kind of RETAINED) {
       const olderThanDays = days[kind] ?? defaults[kind];
       if (olderThanDays === undefined) continue;
-      pruned[kind] += await pruneKind(retention, kind, { tenantId, olderThanDays, limit: BATCH }, signal);
+      try {
+        pruned[kind] += await pruneKind(retention, kind, { tenantId, olderThanDays, limit: BATCH }, signal);
+      } catch (error) {
+        onFailure(error, { tenantId, kind });
+      }
     }
   }
   pruned.deliveries = await untilFew(() => webhooks.forget(KEPT_DELIVERIES_MS, BATCH), signal);
@@ -47,15 +53,20 @@ export async function pruneOnce({ store, defaults, signal }: PruneOptions): Prom
 }
 
 /** Goes on with sessions that are being deleted; returns how many are gone. */
-export async function finishDeletions(
-  { sessionDeletion }: Pick<Store, 'sessionDeletion'>,
-  signal: AbortSignal,
-): Promise<number> {
+export async function finishDeletions({
+  store: { sessionDeletion },
+  signal,
+  onFailure,
+}: Pick<PruneOptions, 'store' | 'signal' | 'onFailure'>): Promise<number> {
   let gone = 0;
   for (const { tenantId, sessionId } of await sessionDeletion.pending(DELETING_AT_ONCE)) {
     let done = false;
-    while (!done && !signal.aborted) done = await sessionDeletion.some(tenantId, sessionId, BATCH);
-    if (done) gone += 1;
+    try {
+      while (!done && !signal.aborted) done = await sessionDeletion.some(tenantId, sessionId, BATCH);
+      if (done) gone += 1;
+    } catch (error) {
+      onFailure(error, { tenantId, sessionId });
+    }
   }
   return gone;
 }

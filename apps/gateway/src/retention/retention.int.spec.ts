@@ -69,7 +69,14 @@ async function ageOf(sessionId: string, days: number): Promise<void> {
 }
 
 const prune = () =>
-  pruneOnce({ store: gateway.store, defaults: { events: 400 }, signal: new AbortController().signal });
+  pruneOnce({
+    store: gateway.store,
+    defaults: { events: 400 },
+    signal: new AbortController().signal,
+    onFailure: (error) => {
+      throw error;
+    },
+  });
 
 describe('how long things are kept', () => {
   it('is shown and set, the tenant over the installation', async () => {

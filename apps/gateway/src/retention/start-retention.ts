@@ -6,7 +6,7 @@ import { finishDeletions, type Pruned, type PruneOptions, pruneOnce } from './pr
 const LOOK_MS = 10_000;
 const PASS_MS = 3_600_000;
 
-export interface RetentionOptions extends Omit<PruneOptions, 'signal'> {
+export interface RetentionOptions extends Omit<PruneOptions, 'signal' | 'onFailure'> {
   /** True while this process is the one that prunes; should two for a moment, each row still goes once. */
   readonly leading: () => boolean;
   readonly clock: Clock;
@@ -17,13 +17,18 @@ export interface RetentionOptions extends Omit<PruneOptions, 'signal'> {
 export function startRetention({ leading, clock, logger, ...options }: RetentionOptions): () => Promise<void> {
   const stopping = new AbortController();
   let passAt = 0;
+  const pass: PruneOptions = {
+    ...options,
+    signal: stopping.signal,
+    onFailure: (err, what) => logger.warn({ err, ...what }, 'old rows are not deleted; the next pass tries again'),
+  };
   const look = async () => {
     if (clock.now() < passAt) {
-      report({ sessions: await finishDeletions(options.store, stopping.signal) }, logger);
+      report({ sessions: await finishDeletions(pass) }, logger);
       return;
     }
     passAt = clock.now() + PASS_MS;
-    report(await pruneOnce({ ...options, signal: stopping.signal }), logger);
+    report(await pruneOnce(pass), logger);
   };
   const loop = async () => {
     while (!stopping.signal.aborted) {

@@ -171,6 +171,7 @@ export class PluginSet {
       await session.stop('stopped', reason);
       throw new AppError('plugin_refused', `plugin ${found.name} did not come up: ${reason}`);
     }
+    if (this.disabled.has(found.name)) await session.stop('disabled', 'disabled by an administrator');
     const later = new Set(order.slice(order.indexOf(found) + 1).map(({ name }) => name));
     const at = this.entries.findIndex(({ name }) => later.has(name));
     this.entries.splice(at < 0 ? this.entries.length : at, 0, entry);
