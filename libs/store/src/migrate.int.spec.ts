@@ -68,6 +68,20 @@ describe('migrating', () => {
     expect(results.map(({ applied }) => applied)).toEqual([[], [], [], []]);
   });
 
+  it('sets cursors right that a dump of another server brought along', async () => {
+    await client.query(
+      `INSERT INTO plugin_cursors (tenant_id, plugin, events, txid)
+       VALUES ('00000000-0000-0000-0000-000000000000', 'p', '{}', '900000000')`,
+    );
+    await client.query("UPDATE event_cursors SET txid = '900000000'");
+    await migrate({ url });
+    const { rows } = await client.query<{ right: boolean }>(
+      `SELECT bool_and(txid <= pg_snapshot_xmax(pg_current_snapshot())) AS right
+       FROM (SELECT txid FROM plugin_cursors UNION ALL SELECT txid FROM event_cursors) c`,
+    );
+    expect(rows).toEqual([{ right: true }]);
+  });
+
   it('applies a new one once, and refuses an edited and a failed one', async () => {
     const add = async (name: string, sql: string) => {
       await mkdir(path.join(copy, name), { recursive: true });
@@ -83,20 +97,6 @@ describe('migrating', () => {
     await expect(migrate({ url, dir: copy })).rejects.toMatchObject({ code: 'config_invalid' });
     expect((await client.query("SELECT to_regclass('half') AS half")).rows).toEqual([{ half: null }]);
     await expect(migrate({ url, dir: copy })).rejects.toThrow('29990102000000_wrong failed before');
-  });
-
-  it('sets cursors right that a dump of another server brought along', async () => {
-    await client.query(
-      `INSERT INTO plugin_cursors (tenant_id, plugin, events, txid)
-       VALUES ('00000000-0000-0000-0000-000000000000', 'p', '{}', '900000000')`,
-    );
-    await client.query("UPDATE event_cursors SET txid = '900000000'");
-    await migrate({ url });
-    const { rows } = await client.query<{ right: boolean }>(
-      `SELECT bool_and(txid <= pg_snapshot_xmax(pg_current_snapshot())) AS right
-       FROM (SELECT txid FROM plugin_cursors UNION ALL SELECT txid FROM event_cursors) c`,
-    );
-    expect(rows).toEqual([{ right: true }]);
   });
 
   it('is missed by a build that needs it', async () => {
