@@ -83,7 +83,8 @@ export class Shutdown {
     this.#started.abort();
     let clean = true;
     for (const { name, step } of [...this.#steps].reverse()) {
-      const left = end - performance.now();
+      // A timer may fire a fraction of a millisecond early; what is left then is no time for a step.
+      const left = Math.floor(end - performance.now());
       if (left <= 0) {
         this.#logger.error({ step: name }, 'shutdown deadline is over: step skipped');
         clean = false;

@@ -27,7 +27,7 @@ export function otlpSpans(plugin: {
   trace.setGlobalTracerProvider(provider);
   const tracer = provider.getTracer('codedock-plugin');
   return {
-    around(name, parent, work) {
+    during(name, parent, work) {
       const from = propagation.extract(ROOT_CONTEXT, parent);
       const span = tracer.startSpan(
         name,

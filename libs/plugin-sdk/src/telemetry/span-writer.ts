@@ -6,7 +6,7 @@ export interface TraceHeaders {
 
 /** Writes a span around the answer to one question, and says what stands for it in further calls. */
 export interface SpanWriter {
-  around<T>(name: string, parent: TraceHeaders, work: () => Promise<T>): Promise<T>;
+  during<T>(name: string, parent: TraceHeaders, work: () => Promise<T>): Promise<T>;
   headers(): TraceHeaders;
   /** Sends what is left; never rejects. */
   close(timeoutMs: number): Promise<void>;

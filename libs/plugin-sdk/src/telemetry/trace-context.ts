@@ -27,7 +27,7 @@ export function inTraceOf<T>(metadata: Metadata, name: string, work: () => Promi
     }),
   ) as TraceHeaders;
   if (parent.traceparent === undefined) return work();
-  return asked.run(parent, () => (writer === undefined ? work() : writer.around(name, parent, work)));
+  return asked.run(parent, () => (writer === undefined ? work() : writer.during(name, parent, work)));
 }
 
 /** Puts the current trace into the metadata of a call to the host. */
