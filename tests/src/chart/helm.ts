@@ -10,8 +10,10 @@ const root = path.resolve(__dirname, '../../..');
 export const chart = path.join(root, 'deploy/helm/codedock');
 /** Names of the values files that stand for the modes of the chart. */
 export const modes = readdirSync(path.join(chart, 'ci')).map((file) => file.replace(/-values\.yaml$/, ''));
-/** Oldest and newest Kubernetes the chart is checked for. */
-export const versions = ['1.29.0', '1.35.0'] as const;
+/** Newest Kubernetes the chart is checked for. */
+export const newest = '1.35.0';
+/** Kubernetes the chart is checked for, rising: oldest, those where templates begin to render something else, newest. */
+export const versions = ['1.29.0', '1.30.0', '1.33.0', newest] as const;
 
 /** How a program ended. */
 export interface Ended {
@@ -44,7 +46,7 @@ export interface RenderOptions {
 }
 
 /** What `helm template` prints for a mode. */
-export function template(mode: string, { kubeVersion = '1.35.0', args = [] }: RenderOptions = {}): Promise<Ended> {
+export function template(mode: string, { kubeVersion = newest, args = [] }: RenderOptions = {}): Promise<Ended> {
   return helm([
     'template',
     'dock',
@@ -62,7 +64,7 @@ export function template(mode: string, { kubeVersion = '1.35.0', args = [] }: Re
 const rendered = new Map<string, Promise<KubeObject[]>>();
 
 /** The objects of a mode; rendered once per suite, so not to be changed. @throws when the chart cannot be rendered. */
-export function render(mode: string, kubeVersion: string = versions[1]): Promise<KubeObject[]> {
+export function render(mode: string, kubeVersion: string = newest): Promise<KubeObject[]> {
   const id = `${mode} ${kubeVersion}`;
   const objects = rendered.get(id) ?? objectsOf(mode, kubeVersion);
   rendered.set(id, objects);

@@ -58,6 +58,8 @@ beforeAll(async () => {
       OPENAI_API_KEY: 'sk-test',
       OPENAI_BASE_URL: provider.baseUrl,
       CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
+      // A turn that hangs is handed over soon.
+      RUNNER_DRAIN_TIMEOUT: '500ms',
     },
   });
   await waitForPlugins(system);
@@ -205,6 +207,33 @@ test('a run whose runner was killed goes on in a trace that is linked, and nothi
   expect(lost?.attributes).toMatchObject({ 'codedock.run.attempt': 1, 'codedock.outcome': 'lost' });
 }, 120_000);
 
+test('a run that its runner hands over at SIGTERM goes on in an attempt that is linked to the former', async () => {
+  const asked = provider.requests.length;
+  provider.script({ kind: 'hang' });
+  provider.otherwise(says('here again'));
+  const run = await started('go', { agent: 'recorded' });
+  await provider.waitForRequest(asked, 30_000);
+  await system.runners.at(-1)?.stop(60_000);
+  await system.startRunner();
+  await system.waitForEnd(run.id, 60_000);
+  await eventually(
+    () => {
+      const spans = spansOfRun(receiver, run.id);
+      expectLinked(spans);
+      // Its runner lived to tell: the attempt was handed back, not lost.
+      const outcomes = named(spans, 'run execute').map(({ attributes }) => [
+        attributes['codedock.run.attempt'],
+        attributes['codedock.outcome'],
+      ]);
+      expect(outcomes.sort()).toEqual([
+        [1, 'handed_back'],
+        [2, 'ended'],
+      ]);
+    },
+    { timeoutMs: 30_000, what: `the attempts of run ${run.id}` },
+  );
+}, 120_000);
+
 test('a plugin that hangs has a span that says so, and the gate and its caller go on', async () => {
   const run = await started(ONE_CALL, { agent: 'hung', metadata: { told: 'hang' } });
   await system.waitForEnd(run.id);
@@ -286,7 +315,7 @@ test('logs are one JSON object a line with the ids of the trace, plugins are nam
   const printed = [...system.gateways, ...system.runners, ...system.pluginHosts].map((each) => each.output()).join();
   expect(printed).not.toContain(CANARY);
   expect(printed).not.toContain('\u001b[31m');
-  // The killed runner answers no more.
+  // The runners that are gone answer no more.
   const answers = await Promise.allSettled(
     system.metricsAt.map((at) => fetch(`http://${at}/metrics`, { headers: { connection: 'close' } })),
   );
