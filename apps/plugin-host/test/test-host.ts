@@ -28,13 +28,18 @@ export function testConfig(
   });
 }
 
+/** `environment`: what the host's own environment holds beside PATH, for plugins to get or not. */
 export async function startTestHost(
   root: string,
   log: Logger,
   variables: Record<string, string> = {},
+  environment: Record<string, string> = {},
 ): Promise<TestHost> {
   const gateway = await startFakeGateway();
-  const host = new PluginHost(testConfig(root, gateway, variables), log, { PATH: hostEnvironment['PATH'] });
+  const host = new PluginHost(testConfig(root, gateway, variables), log, {
+    PATH: hostEnvironment['PATH'],
+    ...environment,
+  });
   await host.start();
   return {
     host,

@@ -1,19 +1,25 @@
 // Reloads a plugin again and again while its gate is asked 50 times a second. No call may fail or go unasked, and the
-// plugin-host must not grow: file descriptors, zombies, memory. The last line is one JSON value.
+// plugin-host must not grow: file descriptors, zombies, memory. --long reloads 10,000 times. The last line is one JSON
+// value; a failed call ends it with exit code 1, and so does growth, unless it is started with --no-limits.
 import { readdirSync, readFileSync } from 'node:fs';
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import type { GateCall } from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import { eventually, temporaryFolder, writePlugin } from '@codedock/testkit';
+import { judgesFigures, missed } from './limits.js';
 import { type MatrixHost, startMatrixHost } from './plugin-host.js';
 
 const PLUGIN = 'policy';
-const reloads = process.argv.includes('--quick')
-  ? 50
-  : Number(/--reloads=(\d+)/.exec(process.argv.join(' '))?.[1] ?? 1_000);
+const reloads = reloadsOf(process.argv.slice(2));
 const warmUp = Math.min(50, Math.ceil(reloads / 5));
 const everyMs = 20;
+const LIMITS = {
+  fd_delta: { max: 5 },
+  zombies: { max: 0 },
+  // Before that the heap has not found its size, and the figure says nothing.
+  ...(reloads < 500 ? {} : { rss_growth_mb: { max: 20 } }),
+};
 
 const POLICY = `import { serve } from '@codedock/plugin-sdk';
 serve({ name: '${PLUGIN}', version: '1.0.0', onAgentInput: (input) => input.reply({ content: input.content + '!' }) });`;
@@ -42,16 +48,17 @@ async function main(): Promise<void> {
       const generation = (await host.statusOf(PLUGIN)).generation;
       console.log(`${reloads} reloads in ${Math.round(seconds)} s, generation ${generation}, ${calls} calls meanwhile`);
       for (const [what, count] of failed) console.error(`${count} × ${what}`);
-      console.log(
-        JSON.stringify({
-          reloads,
-          failed_calls: [...failed.values()].reduce((sum, count) => sum + count, 0),
-          fd_delta: after.descriptors - before.descriptors,
-          zombies: after.zombies,
-          rss_growth_mb: Math.round(growthOfFloor(resident) * 10) / 10,
-        }),
-      );
-      process.exitCode = failed.size === 0 ? 0 : 1;
+      const figures = {
+        reloads,
+        failed_calls: [...failed.values()].reduce((sum, count) => sum + count, 0),
+        fd_delta: after.descriptors - before.descriptors,
+        zombies: after.zombies,
+        rss_growth_mb: Math.round(growthOfFloor(resident) * 10) / 10,
+      };
+      const misses = judgesFigures(process.argv) ? missed(figures, LIMITS) : [];
+      for (const miss of misses) console.error(miss);
+      console.log(JSON.stringify(figures));
+      process.exitCode = failed.size + misses.length === 0 ? 0 : 1;
     } finally {
       await load.stop();
       await host.close();
@@ -59,6 +66,13 @@ async function main(): Promise<void> {
   } finally {
     await folder.remove();
   }
+}
+
+/** `--quick`, `--long` or `--reloads=<n>`; 1,000 without any of them. */
+function reloadsOf(options: readonly string[]): number {
+  if (options.includes('--quick')) return 50;
+  if (options.includes('--long')) return 10_000;
+  return Number(/--reloads=(\d+)/.exec(options.join(' '))?.[1] ?? 1_000);
 }
 
 /** Reloads one after the other; answers the host's resident memory after each, in MiB. */

@@ -1,13 +1,16 @@
 // How long a plugin-host takes from its start to ready, with one plugin and with ten. Plugins start side by side, so ten
-// are to take at most three times as long as one. The last line is one JSON value.
+// are to take at most three times as long as one: more ends it with exit code 1, unless it is started with --no-limits.
+// The last line is one JSON value.
 import { mkdir } from 'node:fs/promises';
 import path from 'node:path';
 import { temporaryFolder, writePlugin } from '@codedock/testkit';
 import { median } from '../bench/statistics.js';
+import { judgesFigures, missed } from './limits.js';
 import { startMatrixHost } from './plugin-host.js';
 
 const rounds = process.argv.includes('--quick') ? 1 : 5;
 const many = 10;
+const LIMITS = { ratio: { max: 3 } };
 
 const policy = (name: string) => `import { serve } from '@codedock/plugin-sdk';
 serve({ name: '${name}', version: '1.0.0', onAgentInput: () => undefined });`;
@@ -25,9 +28,11 @@ async function main(): Promise<void> {
       console.log(`1 plugin ${times.one.at(-1)} ms · ${many} plugins ${times.ten.at(-1)} ms`);
     }
     const [oneMs, tenMs] = [median(times.one), median(times.ten)];
-    console.log(
-      JSON.stringify({ rounds, one_ms: oneMs, ten_ms: tenMs, ratio: Math.round((tenMs / oneMs) * 100) / 100 }),
-    );
+    const figures = { rounds, one_ms: oneMs, ten_ms: tenMs, ratio: Math.round((tenMs / oneMs) * 100) / 100 };
+    const misses = judgesFigures(process.argv) ? missed(figures, LIMITS) : [];
+    for (const miss of misses) console.error(miss);
+    console.log(JSON.stringify(figures));
+    process.exitCode = misses.length === 0 ? 0 : 1;
   } finally {
     await folder.remove();
   }

@@ -19,8 +19,12 @@ afterEach(async () => {
   root.remove();
 });
 
-async function start(log: Logger = pino({ level: 'silent' })): Promise<TestHost> {
-  running = await startTestHost(root.path, log);
+async function start(
+  log: Logger = pino({ level: 'silent' }),
+  variables: Record<string, string> = {},
+  environment: Record<string, string> = {},
+): Promise<TestHost> {
+  running = await startTestHost(root.path, log, variables, environment);
   await running.ready();
   // A plugin with a match does not keep the host from the calls of others, so readiness does not wait for it.
   const { host } = running;
@@ -172,6 +176,66 @@ describe('slots', () => {
     }
     expect(Math.max(...took)).toBeLessThan(500);
     expect((await tools).every(({ outcome }) => outcome === 'answered')).toBe(true);
+  });
+});
+
+describe('a plugin with all its slots taken', () => {
+  it('delays no call that only another one is for', async () => {
+    const asked = note('asked');
+    const release = note('release');
+    const held = `require('node:fs').appendFileSync(${JSON.stringify(asked)}, 'x');
+      while (!require('node:fs').existsSync(${JSON.stringify(release)})) await new Promise((next) => setTimeout(next, 10));
+      return 'released';`;
+    root.addFixture('full', input({ run: held }), { maxInflight: 2, timeoutMs: 30_000, match: { tenants: ['acme'] } });
+    root.addFixture('free', input({}), { match: { tenants: ['other'] } });
+    const host = await start(undefined, { PLUGIN_RPC_TIMEOUT: '30s', PLUGIN_GATE_TIMEOUT: '30s' });
+    const done: string[] = [];
+    // Two have its slots, two wait for one.
+    const slow = Array.from({ length: 4 }, async () => {
+      const { outcomes } = await ask(host);
+      done.push('full');
+      return outcomes.find(({ plugin: name }) => name === 'full')?.reason;
+    });
+    await until(() => existsSync(asked) && readFileSync(asked, 'utf8') === 'xx');
+    for (let call = 0; call < 5; call++) {
+      const { outcomes } = await ask(host, { principal: principal('other') });
+      done.push('free');
+      expect(outcomes).toMatchObject([
+        { plugin: 'free', outcome: 'continued' },
+        { plugin: 'full', outcome: 'not matched' },
+      ]);
+    }
+    expect(readFileSync(asked, 'utf8')).toBe('xx');
+    writeFileSync(release, '');
+    expect(await Promise.all(slow)).toEqual(Array(4).fill('released'));
+    expect(done).toEqual([...Array(5).fill('free'), ...Array(4).fill('full')]);
+  });
+});
+
+describe('command', () => {
+  it('with an interpreter gets the variables of the allow-list and of plugin.json, and no other', async () => {
+    const folder = root.addFixture('launched', input({ run: "return Object.keys(process.env).sort().join(' ')" }));
+    const settings = JSON.parse(readFileSync(join(folder, 'plugin.json'), 'utf8'));
+    const command = ['node', 'launched'];
+    writeFileSync(join(folder, 'plugin.json'), JSON.stringify({ ...settings, command, env: ['NAMED_IN_PLUGIN_JSON'] }));
+    const host = await start(undefined, {}, { SOME_SECRET: 'secret', NAMED_IN_PLUGIN_JSON: 'x', HOME: '/', LANG: 'C' });
+    const names = ((await ask(host)).outcomes[0]?.reason ?? '').split(' ');
+    expect(names).toEqual([
+      'CODEDOCK_PLUGIN',
+      'CODEDOCK_PLUGIN_CONFIG',
+      'CODEDOCK_PLUGIN_INSTANCE',
+      'CODEDOCK_PLUGIN_NAME',
+      'HOME',
+      'LANG',
+      'NAMED_IN_PLUGIN_JSON',
+      'PATH',
+      'PLUGIN_CLIENT_CERT',
+      'PLUGIN_MAX_PORT',
+      'PLUGIN_MIN_PORT',
+      'PLUGIN_PROTOCOL_VERSIONS',
+      'PLUGIN_UNIX_SOCKET_DIR',
+      'TMPDIR',
+    ]);
   });
 });
 
