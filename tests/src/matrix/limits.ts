@@ -12,13 +12,15 @@ export function missed(
   figures: Readonly<Record<string, number>>,
   limits: Readonly<Record<string, Limit>>,
 ): readonly string[] {
-  return Object.entries(limits).flatMap(([name, { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY }]) => {
-    const figure = figures[name] ?? Number.NaN;
-    if (figure >= min && figure <= max) return [];
-    const bounds = [
-      ...(Number.isFinite(min) ? [`at least ${min}`] : []),
-      ...(Number.isFinite(max) ? [`at most ${max}`] : []),
-    ];
-    return [`${name} is ${figure}, it has to be ${bounds.join(' and ')}`];
-  });
+  return Object.entries(limits).flatMap(
+    ([name, { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY }]) => {
+      const figure = figures[name] ?? Number.NaN;
+      if (figure >= min && figure <= max) return [];
+      const bounds = [
+        ...(Number.isFinite(min) ? [`at least ${min}`] : []),
+        ...(Number.isFinite(max) ? [`at most ${max}`] : []),
+      ];
+      return [`${name} is ${figure}, it has to be ${bounds.join(' and ')}`];
+    },
+  );
 }
