@@ -112,6 +112,7 @@ async function main() {
   const plugin = {
     bootstrap: async (call, callback) => {
       try {
+        if (config.bootstrap?.exit !== undefined) process.exit(config.bootstrap.exit);
         if (config.bootstrap?.hang) return;
         const deadline = Date.now() + 5000;
         while (!announced.has(call.request.hostServerId)) {
@@ -171,6 +172,7 @@ async function main() {
   if (!config.noHealth) {
     server.addService(packages.grpc.health.v1.Health.service, {
       check: (_, callback) => {
+        if (config.health?.exit !== undefined) process.exit(config.health.exit);
         if (!config.health?.hang) callback(null, { status: config.health?.status ?? 1 });
       },
     });

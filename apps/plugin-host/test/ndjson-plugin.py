@@ -66,11 +66,15 @@ def stage_invoke(number, params):
     if answer.get("leaves"):
         with open(os.path.join(spool, "left"), "w") as file:
             file.write("x" * 100)
-    if answer.get("hang"):
+    if answer.get("hang") or take(envelope["payload"], spool).get("content") == answer.get("hangsFor", 0):
         cancelled[number] = threading.Event()
         if cancelled[number].wait(30):
+            if answer.get("late"):
+                send(answer["late"].replace("$ID", str(number)))
             log("[INFO] cancelled " + str(number))
         return
+    for frame in answer.get("before", []):
+        send(frame.replace("$ID", str(number)))
     time.sleep(answer.get("sleepMs", 0) / 1000)
     if "exit" in answer:
         os._exit(answer["exit"])
@@ -97,11 +101,30 @@ def stage_invoke(number, params):
     send({"id": number, "result": {"envelope": reply}})
 
 
+def write_large(spool, name):
+    with open(os.path.join(spool, name), "wb") as file:
+        file.write(b'"' + b"x" * (1536 * 1024) + b'"')
+
+
+def answer_late(number, spool):
+    """A large result after the cancel: its folder may be gone by now."""
+    try:
+        write_large(spool, "after")
+    except OSError:
+        pass
+    send({"id": number, "result": {"result": {"$file": "after", "bytes": 1536 * 1024 + 2}}})
+
+
 def tool_invoke(number, params):
     behaviour = config.get("execute", {})
     if behaviour.get("hang"):
         cancelled[number] = threading.Event()
+        if behaviour.get("large"):
+            write_large(params["spool"], "before")
+            log("[INFO] written " + str(number))
         cancelled[number].wait(30)
+        if behaviour.get("large"):
+            answer_late(number, params["spool"])
         log("[INFO] cancelled " + str(number))
         return
     if "error" in behaviour:

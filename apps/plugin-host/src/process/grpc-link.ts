@@ -51,10 +51,13 @@ export class GrpcLink implements PluginLink {
     const channel = new PluginChannel(this.announced, identity);
     this.channel = channel;
     const ended = process.exited.then((exit): never => {
-      throw new AppError('plugin_refused', `it ended (${describeExit(exit)}) while it was being connected`);
+      throw new AppError(
+        'plugin_refused',
+        `it ended (${describeExit(exit)}) after its handshake, before it had answered Bootstrap; it has to serve from its handshake on`,
+      );
     });
     ended.catch(() => undefined);
-    await Promise.race([ended, channel.checkHealth(Math.min(healthTimeoutMs, left()))]);
+    await unlessEnded(ended, channel.checkHealth(Math.min(healthTimeoutMs, left())));
     channel.readOutput((chunk) => process.writeOutput(chunk));
     this.broker = new Broker(
       channel.broker,
@@ -65,7 +68,7 @@ export class GrpcLink implements PluginLink {
     const hostServerId = await this.broker.serve((server) =>
       server.addService(plugin.HostService, this.spec.hostService),
     );
-    return Promise.race([ended, this.bootstrap(channel, hostServerId)]);
+    return unlessEnded(ended, this.bootstrap(channel, hostServerId));
   }
 
   onEvent(envelope: plugin.Envelope, timeoutMs: number, done: LinkDone<plugin.Envelope>): LinkCall {
@@ -153,6 +156,16 @@ export class GrpcLink implements PluginLink {
   private requireChannel(): PluginChannel {
     if (this.channel === undefined) throw new AppError('invariant_broken', 'a generation has no connection');
     return this.channel;
+  }
+}
+
+/** The outcome of a step, or the end of the process: a connection breaks a moment before that end is known. */
+async function unlessEnded<T>(ended: Promise<never>, step: Promise<T>): Promise<T> {
+  try {
+    return await Promise.race([ended, step]);
+  } catch (error) {
+    await Promise.race([ended, delay(exitGraceMs)]);
+    throw error;
   }
 }
 

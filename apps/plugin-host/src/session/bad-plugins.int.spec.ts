@@ -133,6 +133,13 @@ describe('a plugin that cannot be used says why', () => {
       {},
       /did not answer Bootstrap within the start time-out/,
     ],
+    [
+      'dies between the handshake and Bootstrap',
+      { health: { exit: 3 } },
+      {},
+      /ended \(exit code 3\) after its handshake, before it had answered Bootstrap/,
+    ],
+    ['dies in Bootstrap', { bootstrap: { exit: 4 } }, {}, /ended \(exit code 4\) after its handshake, before it had/],
     ['is another kind of plugin', { noPluginService: true }, {}, /does not serve codedock\.plugin\.v1\.Plugin/],
     [
       'uses another certificate than announced',

@@ -385,6 +385,49 @@ for text in sys.stdin:
     expect(status('one')).toMatchObject({ state: 'ready', generation: 1 });
   });
 
+  it('leave no large result behind that they wrote before a cancel, nor one after it', async () => {
+    root.addNdjson('one', { tools: [{ name: 'wait' }], execute: { hang: true, large: true } }, { maxToolCalls: 10 });
+    await start();
+    await running.ready();
+    const said = (what: string) => lines.filter((line) => line.includes(`${what} `)).length;
+    for (let round = 1; round <= 10; round++) {
+      const aborts = Array.from({ length: 10 }, () => new AbortController());
+      const calls = aborts.map(({ signal }) => execute({ name: 'wait' }, signal));
+      await until(() => said('written') === round * 10);
+      for (const abort of aborts) abort.abort();
+      for (const { outcome } of await Promise.all(calls)) expect(outcome).toBe('cancelled');
+      // By then it has tried to write, and answered, after the cancel.
+      await until(() => said('cancelled') === round * 10);
+    }
+    await until(() => spools().length === 0);
+    expect(status('one')).toMatchObject({ state: 'ready', generation: 1 });
+  });
+
+  it('that answer a request that never was, or one that is cancelled, change nothing for the next', async () => {
+    const no = '"result":{"envelope":{"type":"input/blocked","reason":"not mine"}}}';
+    root.addNdjson(
+      'one',
+      input({ append: '!', before: [`{"id":987654,${no}`], hangsFor: 'hang', late: `{"id":$ID,${no}` }),
+      { timeoutMs: 2_000 },
+    );
+    await start({ PLUGIN_RPC_TIMEOUT: '5s', PLUGIN_GATE_TIMEOUT: '5s' });
+    await running.ready();
+    const changed = async (content: string) => {
+      const { envelope, outcomes } = await ask(content);
+      expect(outcomes).toMatchObject([{ outcome: 'changed', generation: 1 }]);
+      expect(JSON.parse(String(envelope?.payload))).toEqual({ content: `${content}!` });
+    };
+    await changed('first');
+    for (let round = 0; round < 2; round++) {
+      expect(await outcomeOf('hang')).toMatchObject({ outcome: 'timeout' });
+      await changed(`after ${round}`);
+    }
+    await until(() => lines.filter((line) => line.includes('cancelled ')).length === 2);
+    await changed('last');
+    await until(() => spools().length === 0);
+    expect(status('one')).toMatchObject({ state: 'ready', generation: 1 });
+  });
+
   it.each<[string, string, object, unknown]>([
     ['memory', 'memory.get', { scope: 'session', name: 'none' }, { error: 'NOT_FOUND: no such memory' }],
     ['memory of the session', 'memory.upsert', { name: 'k', text: 'v' }, { result: {} }],
