@@ -103,7 +103,8 @@ describe('secrets of plugins over HTTP', () => {
     const dump = spawnSync('pg_dump', ['--dbname', database.url], { maxBuffer: 64 * 1024 * 1024 });
     // An older pg_dump refuses a newer server; the rows themselves were looked at above.
     if (dump.status === 0) expect(dump.stdout.toString('latin1')).not.toContain(CANARY);
-    else process.stderr.write(`skipped: the secret in a dump: ${dump.error?.message ?? dump.stderr.toString().trim()}\n`);
+    else
+      process.stderr.write(`skipped: the secret in a dump: ${dump.error?.message ?? dump.stderr.toString().trim()}\n`);
   });
 
   it('stored under another key are a clear error', async () => {
