@@ -208,7 +208,11 @@ type Envelope struct {
 	// Signed authority for call-backs made while this question is open; opaque to plugins.
 	Capability []byte `protobuf:"bytes,24,opt,name=capability,proto3" json:"capability,omitempty"`
 	// JSON, with type tools/skipped: the result to store instead of executing.
-	SkipResult    []byte `protobuf:"bytes,25,opt,name=skip_result,json=skipResult,proto3" json:"skip_result,omitempty"`
+	SkipResult []byte `protobuf:"bytes,25,opt,name=skip_result,json=skipResult,proto3" json:"skip_result,omitempty"`
+	// Of a ledger event: its id, the same however often it is delivered. Empty for everything else.
+	EventId string `protobuf:"bytes,26,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	// Of a ledger event: its number in the session. 0 for everything else.
+	EventSeq      uint64 `protobuf:"varint,27,opt,name=event_seq,json=eventSeq,proto3" json:"event_seq,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -339,6 +343,20 @@ func (x *Envelope) GetSkipResult() []byte {
 		return x.SkipResult
 	}
 	return nil
+}
+
+func (x *Envelope) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Envelope) GetEventSeq() uint64 {
+	if x != nil {
+		return x.EventSeq
+	}
+	return 0
 }
 
 type Method struct {
@@ -1658,7 +1676,7 @@ const file_codedock_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x0epolicy_version\x18\x1a \x01(\tR\rpolicyVersion\x1aD\n" +
 	"\x16PortFailurePolicyEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfe\x02\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb6\x03\n" +
 	"\bEnvelope\x12\x12\n" +
 	"\x04type\x18\x01 \x01(\tR\x04type\x12\x19\n" +
 	"\bchain_id\x18\x02 \x01(\tR\achainId\x12\x12\n" +
@@ -1677,7 +1695,9 @@ const file_codedock_plugin_v1_plugin_proto_rawDesc = "" +
 	"capability\x18\x18 \x01(\fR\n" +
 	"capability\x12\x1f\n" +
 	"\vskip_result\x18\x19 \x01(\fR\n" +
-	"skipResult\"\xf4\x01\n" +
+	"skipResult\x12\x19\n" +
+	"\bevent_id\x18\x1a \x01(\tR\aeventId\x12\x1b\n" +
+	"\tevent_seq\x18\x1b \x01(\x04R\beventSeq\"\xf4\x01\n" +
 	"\x06Method\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06prompt\x18\x02 \x01(\tR\x06prompt\x12+\n" +
