@@ -78,6 +78,8 @@ class Plugin(plugin_pb2_grpc.PluginServicer):
         if request.type not in PORTS:
             self._notice(request)
             return request
+        if parent := dict(context.invocation_metadata()).get("traceparent"):
+            log("info", "traced", port=request.type, traceparent=parent)
         bag = json.loads(request.context or b"{}")
         told = bag.get("directive", {})
         self._act(told, context)

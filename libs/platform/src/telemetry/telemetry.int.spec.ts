@@ -210,6 +210,26 @@ test.each<[string, RequestListener]>([
   }
 });
 
+/** Emits 100 MB of spans, with ends of batches in between, and prints what of the heap is still in use after it. */
+const LARGE_FLOOD = `
+  require('node:v8').setFlagsFromString('--expose-gc');
+  const gc = require('node:vm').runInNewContext('gc');
+  const used = () => { gc(); return process.memoryUsage().heapUsed; };
+  const emit = (count) => Promise.all(Array.from({ length: count }, () =>
+    platform.withSpan('turn', { attributes: { text: Buffer.alloc(2000, 'x').toString('latin1') } }, () => undefined)));
+  await emit(200);
+  const atFirst = used();
+  for (let n = 0; n < 50; n += 1) { await emit(1000); await new Promise((resolve) => setTimeout(resolve, 5)); }
+  console.log('grown ' + (used() - atFirst));`;
+
+test('spans that a silent collector does not take use no memory beyond the queue', async () => {
+  answers = false;
+  const running = await startProcess(program(LARGE_FLOOD, { ...LIMITS, OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl }));
+  expect(await running.exited).toEqual({ code: 0, signal: null });
+  // Kept, the spans would be more than 100 MB.
+  expect(Number(/grown (-?\d+)/.exec(running.output())?.[1])).toBeLessThan(64 * 1024 * 1024);
+});
+
 test('what a collector takes is not counted as dropped', async () => {
   const running = await startProcess(
     program(FLOOD.replace('EXPECTED', '800'), { ...LIMITS, OTEL_EXPORTER_OTLP_ENDPOINT: collectorUrl }),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc/metadata"
 
 	pluginv1 "codedock.dev/interop/gen/codedock/plugin/v1"
 )
@@ -52,6 +53,9 @@ func (s *server) Bootstrap(ctx context.Context, request *pluginv1.BootstrapReque
 func (s *server) OnEvent(ctx context.Context, envelope *pluginv1.Envelope) (*pluginv1.Envelope, error) {
 	if !isPort(envelope.GetType()) {
 		return envelope, s.notice(ctx, envelope)
+	}
+	if trace, ok := metadata.FromIncomingContext(ctx); ok && len(trace["traceparent"]) > 0 {
+		s.log.Info("traced", "port", envelope.GetType(), "traceparent", trace["traceparent"][0])
 	}
 	bag, told, err := readScratchpad(envelope.GetContext())
 	if err != nil {
