@@ -17,6 +17,8 @@ export interface RunSystem {
   readonly db: pg.Pool;
   readonly statements: Statements;
   readonly gateway: TestProcess;
+  /** /metrics of every process, in the order they were started. */
+  readonly metricsUrls: readonly string[];
   startRunner(): Promise<TestProcess>;
   stop(): Promise<void>;
 }
@@ -75,11 +77,13 @@ export async function startRunSystem(
       { CODEDOCK_HTTP_LISTEN: `127.0.0.1:${http}`, CODEDOCK_HOST_API_LISTEN: `127.0.0.1:${hostApi}` },
       `${url}/readyz`,
     );
+    const metricsUrls = [`${url}/metrics`];
     const startRunner = async () => {
       const health = `127.0.0.1:${await freePort()}`;
+      metricsUrls.push(`http://${health}/metrics`);
       return start('runner', { CODEDOCK_RUNNER_HEALTH_LISTEN: health }, `http://${health}/readyz`);
     };
-    return { url, key, store, db, statements, gateway, startRunner, stop };
+    return { url, key, store, db, statements, gateway, metricsUrls, startRunner, stop };
   } catch (error) {
     await stop();
     throw error;
