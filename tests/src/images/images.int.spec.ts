@@ -218,10 +218,8 @@ describe('containers of the images', () => {
     });
     const session = await api<{ id: string }>('POST', '/v1/sessions', {});
     const content = `${fakeScript({ text: 'done' })}`;
-    const started = await api<{ run: { id: string } }>('POST', `/v1/sessions/${session.body.id}/runs`, {
-      body: { content },
-    });
-    expect(started.status).toBe(201);
+    const started = await api<{ run: { id: string } }>('POST', `/v1/sessions/${session.body.id}/runs`, { content });
+    expect(started).toMatchObject({ status: 201 });
     await eventually(
       async () => {
         const run = await api<{ status: string }>('GET', `/v1/runs/${started.body.run.id}`);
