@@ -24,6 +24,13 @@ describe('rings of a tenant that sends many runs at once', () => {
     expect(await send('many', 3)).toBe(3);
   });
 
+  it('never fall back by a number from before the sweep', async () => {
+    now = 20_000;
+    expect([await send('flood'), await send('flood')]).toEqual([0, 1]);
+    const places = [await send('flood', 2), await send('flood', 0), await send('flood', 2), await send('flood', 0)];
+    expect(places).toEqual([2, 3, 4, 5]);
+  });
+
   it('are exact where every run is counted at once', async () => {
     expect([await send('capped', 4), await send('capped', 5), await send('capped', 6)]).toEqual([4, 5, 6]);
   });
