@@ -123,7 +123,9 @@ function billOfMaterials(service, packages) {
     version: values.release,
     bomRef: `codedock-${service}`,
   });
-  for (const { name, version, license } of packages) {
+  // A package that is in two places of the tree is one component: two with one reference would get random ones.
+  const once = new Map(packages.map((found) => [`${found.name}@${found.version}`, found]));
+  for (const { name, version, license } of once.values()) {
     const purl = `pkg:npm/${name.replace(/^@/, '%40')}@${version}`;
     bom.components.add(
       new Component(ComponentType.Library, name, {
