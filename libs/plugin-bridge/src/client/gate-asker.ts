@@ -54,6 +54,9 @@ export interface Asking<P extends Port> {
 const NO_BYTES = Buffer.alloc(0);
 const NO_NAMES: string[] = [];
 const CLOCK_SKEW_MS = 5_000;
+/** For how long a question that reached no host is sent again, and the pause between, milliseconds. */
+const RESEND_MS = 500;
+const RESEND_PAUSE_MS = 25;
 const MOST_OUTCOMES = 256;
 /** Questions to watching plugins under way at once; what comes beyond is not shown to them. */
 const MOST_SHOWN = 64;
@@ -152,7 +155,14 @@ export class GateAsker {
       failure = result.failure;
       tried.add(replica);
       if (result.retry === 'refused') continue;
-      if (resent) return { kind: 'unasked', ...failure };
+      if (resent) {
+        // While hosts are rolled one can be going as the connection to another is still being made: a question that
+        // reached nobody may be sent again for a moment.
+        if (this.clock.now() - started >= Math.min(RESEND_MS, asking.budgetMs / 4))
+          return { kind: 'unasked', ...failure };
+        await this.clock.sleep(RESEND_PAUSE_MS, call.signal);
+        tried.clear();
+      }
       resent = true;
       again = replica;
     }
