@@ -60,8 +60,6 @@ module.exports = {
         '<rootDir>/tests/src/interop/',
         '<rootDir>/tests/src/chart/',
         '<rootDir>/tests/src/images/',
-        // Minutes of load on two hosts: `npm run test:rolling`.
-        ...(process.env.TEST_ROLLING === '1' ? [] : ['<rootDir>/tests/src/resilience/rolling']),
       ],
       setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),

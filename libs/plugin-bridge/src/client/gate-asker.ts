@@ -54,9 +54,10 @@ export interface Asking<P extends Port> {
 const NO_BYTES = Buffer.alloc(0);
 const NO_NAMES: string[] = [];
 const CLOCK_SKEW_MS = 5_000;
-/** For how long a question that reached no host is sent again, and the pause between, milliseconds. */
-const RESEND_MS = 500;
-const RESEND_PAUSE_MS = 25;
+/** How often it is looked whether a host can be reached again, milliseconds. */
+const CONNECTION_PAUSE_MS = 25;
+/** Part of a gate's budget that is kept for asking, where a host had to be waited for. */
+const KEPT_FOR_ASKING = 0.2;
 const MOST_OUTCOMES = 256;
 /** Questions to watching plugins under way at once; what comes beyond is not shown to them. */
 const MOST_SHOWN = 64;
@@ -156,16 +157,26 @@ export class GateAsker {
       tried.add(replica);
       if (result.retry === 'refused') continue;
       if (resent) {
-        // While hosts are rolled one can be going as the connection to another is still being made: a question that
-        // reached nobody may be sent again for a moment.
-        if (this.clock.now() - started >= Math.min(RESEND_MS, asking.budgetMs / 4))
-          return { kind: 'unasked', ...failure };
-        await this.clock.sleep(RESEND_PAUSE_MS, call.signal);
+        if (!(await this.awaitConnection(asking, call, started))) return { kind: 'unasked', ...failure };
         tried.clear();
       }
       resent = true;
       again = replica;
     }
+  }
+
+  /**
+   * Waits until a host can be reached: while hosts are rolled the last connection can break before the one to the next host
+   * is made. The question has reached nobody, and the budget is there to be waited for. False when too little of it is left.
+   * It is waited for a lost host while its last snapshot serves; after that gates fail at once.
+   */
+  private async awaitConnection(asking: Asking<Port>, call: GateCall, started: number): Promise<boolean> {
+    const until = started + asking.budgetMs * (1 - KEPT_FOR_ASKING);
+    do {
+      await this.clock.sleep(CONNECTION_PAUSE_MS, call.signal);
+      if (call.signal.aborted || this.clock.now() >= until) return false;
+    } while (!this.replicas.anyWatched());
+    return true;
   }
 
   private envelopeOf(asking: Omit<Asking<Port>, 'state'>, call: GateCall): NonNullable<gate.GateRequest['envelope']> {

@@ -84,6 +84,11 @@ export class ReplicaSet {
     });
   }
 
+  /** Whether any replica can be reached now, as far as is known. */
+  anyWatched(): boolean {
+    return this.all.some((replica) => replica.watching);
+  }
+
   /** Where replicas that serve now would not ask the same, for people: a roll that goes on, or one that got stuck. */
   differences(): readonly ChainDifference[] {
     const serving = this.all.filter((replica) => replica.serves(this.options.snapshotServesMs)).sort(byTarget);

@@ -17,14 +17,15 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.use_local_subchannel_pool': 1,
   'grpc.initial_reconnect_backoff_ms': 100,
   'grpc.min_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': 1_000,
+  // A host that is back is found well within the budget of a gate that waits for it.
+  'grpc.max_reconnect_backoff_ms': 500,
   // A host that vanished without closing its connection is noticed well before its snapshot expires.
   'grpc.keepalive_time_ms': 5_000,
   'grpc.keepalive_timeout_ms': 2_000,
 };
 
 const FIRST_BACKOFF_MS = 100;
-const LONGEST_BACKOFF_MS = 1_000;
+const LONGEST_BACKOFF_MS = 500;
 
 /** How a replica is reached and whom it tells about changes. */
 export interface ReplicaOptions {
