@@ -384,7 +384,7 @@ describe('a host that does not answer as it should', () => {
     await expect(bridge.hooks().afterToolCall?.(event, opened())).resolves.toMatchObject({ kind: 'could_not_ask' });
   });
 
-  it('is killed in the middle of a call: asked once more, then could not ask, in milliseconds', async () => {
+  it('is killed in the middle of a call: asked once more, waited for within the budget, then could not ask', async () => {
     const host = await hostWith({ 'agent/input': [{}] });
     host.onDispatch = () => {
       host.kill();
@@ -552,6 +552,18 @@ describe('several replicas', () => {
     const all = await Promise.all([askInput(bridge), askInput(bridge)]);
     expect(all).toEqual([{ kind: 'continue' }, { kind: 'continue' }]);
     expect(stays.asked).toHaveLength(2);
+  });
+
+  it('a call that reached nobody, as the last one goes, is asked at the one that comes', async () => {
+    const gone = await hostWith({ 'agent/input': [{}] });
+    const { port } = gone;
+    const bridge = await readyWith([gone], { gateTimeoutMs: 20_000 });
+    gone.kill();
+    const asking = askInput(bridge);
+    const next = await new GateHost(snapshotWith({ 'agent/input': [{}] })).start(port);
+    closing.push(() => next.kill());
+    await expect(asking).resolves.toEqual({ kind: 'continue' });
+    expect(next.asked).toHaveLength(1);
   });
 
   it('names are resolved again: new addresses join, gone ones leave', async () => {
