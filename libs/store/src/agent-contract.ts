@@ -1,4 +1,5 @@
 import type { AgentProfile } from '@codedock/domain';
+import type { IdempotencyCompletion } from './idempotency-contract.js';
 
 /** A profile with where it comes from. */
 export interface StoredAgent {
@@ -27,10 +28,19 @@ export interface AgentEditing {
   /** Throws conflict when the tenant has one of that name, or `maxAgents` of its own. */
   create(
     input: { tenantId: string; profile: AgentProfile; maxAgents: number; actor: string },
-    idempotency?: { route: string; key: string; ownerToken: string; status: number; body: object },
+    idempotency?: IdempotencyCompletion,
   ): Promise<StoredAgent>;
   /** Throws not_found, conflict (another version, or the installation's profile). */
   replace(which: Which & { readonly profile: AgentProfile }): Promise<StoredAgent>;
   /** Throws not_found, conflict (another version, or the installation's profile). */
   remove(which: Which): Promise<void>;
+}
+
+export interface AgentStore extends AgentEditing {
+  /** A tenant's own profiles and the installation's, by name. */
+  list(tenantId: string): Promise<AgentProfile[]>;
+  /** The tenant's own, else the installation's; undefined when there is none. */
+  get(tenantId: string, name: string): Promise<AgentProfile | undefined>;
+  /** Makes the installation's profiles equal to a file's. */
+  upsertFromFile(profiles: readonly AgentProfile[]): Promise<void>;
 }

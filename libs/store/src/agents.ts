@@ -1,6 +1,5 @@
 import { type AgentProfile, AppError } from '@codedock/domain';
-import type { StoredAgent } from './agent-contract.js';
-import type { AgentStore } from './contract.js';
+import type { AgentStore, StoredAgent } from './agent-contract.js';
 import type { Database } from './database.js';
 import type { Prisma } from './generated/client.js';
 import { missing } from './identity.js';

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { createTestStore, TEST_CONFIG, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
-import type { SealedDecision, Store } from './contract.js';
+import type { SealedDecision } from './approval-contract.js';
+import type { Store } from './contract.js';
 
 describe('approvals', () => {
   let store: Store;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { isId, type LedgerEvent } from '@codedock/domain';
-import type { ApprovalGrant, ApprovalStore, ApprovalView, DecidedApproval } from './contract.js';
+import type { ApprovalGrant, ApprovalStore, ApprovalView, DecidedApproval } from './approval-contract.js';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
 

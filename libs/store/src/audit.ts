@@ -1,5 +1,5 @@
 import { isId } from '@codedock/domain';
-import type { AdminAct, AuditStore, StoredRecord } from './contract.js';
+import type { AdminAct, AuditStore, StoredRecord } from './audit-contract.js';
 import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
 

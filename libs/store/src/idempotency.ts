@@ -1,5 +1,5 @@
-import type { Claim, IdempotencyStore } from './contract.js';
 import type { Database } from './database.js';
+import type { Claim, IdempotencyStore } from './idempotency-contract.js';
 
 /** Claims of idempotency keys: who holds one may create; whoever comes second waits or gets the stored response. */
 export function idempotencyStore(database: Database): IdempotencyStore {

@@ -1,9 +1,9 @@
 import { AppError, type Scope } from '@codedock/domain';
-import type { ApiKey, KeyStore } from './contract.js';
 import type { Database } from './database.js';
 import { databaseError, isDuplicate } from './database-error.js';
 import type { ApiKey as KeyRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
+import type { ApiKey, KeyStore } from './key-contract.js';
 
 /** API keys: hashes only, bound to a tenant. */
 export function keyStore(database: Database): KeyStore {

@@ -1,6 +1,6 @@
 import { isId, type LedgerEvent, type NewLedgerEvent } from '@codedock/domain';
-import type { AppendBatch, Appended, LedgerStore } from './contract.js';
 import type { Database } from './database.js';
+import type { AppendBatch, Appended, LedgerStore } from './ledger-contract.js';
 
 interface AppendResult {
   readonly firstSeq: number;

@@ -14,7 +14,7 @@ export interface MemoryEntry {
 }
 
 /** An entry without its text. */
-export interface MemoryInfo {
+export interface ListedMemory {
   readonly name: string;
   /** Length of the text in Unicode characters. */
   readonly characters: number;
@@ -24,7 +24,7 @@ export interface MemoryInfo {
 /** Memory as people edit it; every change is audited, without the text. */
 export interface MemoryEditing {
   /** By name; `after` is the name of the last one of the former page. Those whose name or text contains the query, ignoring case. */
-  list(owner: MemoryOwner, page: { limit: number; after?: string; query?: string }): Promise<MemoryInfo[]>;
+  list(owner: MemoryOwner, page: { limit: number; after?: string; query?: string }): Promise<ListedMemory[]>;
   /** Throws conflict when it would be a new entry and there are `maxEntries`. */
   set(
     owner: MemoryOwner,
@@ -32,4 +32,11 @@ export interface MemoryEditing {
   ): Promise<MemoryEntry>;
   /** False when there was none. */
   remove(owner: MemoryOwner, name: string, actor: string): Promise<boolean>;
+}
+
+export interface MemoryStore {
+  get(owner: MemoryOwner, name: string): Promise<MemoryEntry | undefined>;
+  upsert(owner: MemoryOwner, name: string, text: string): Promise<MemoryEntry>;
+  /** Entries whose name or text contains the query, ignoring case, newest first. */
+  search(owner: MemoryOwner, query: string, limit: number): Promise<MemoryEntry[]>;
 }

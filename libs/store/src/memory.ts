@@ -1,8 +1,7 @@
 import { AppError } from '@codedock/domain';
-import type { MemoryStore } from './contract.js';
 import type { Database } from './database.js';
 import type { Memory } from './generated/client.js';
-import type { MemoryEditing, MemoryEntry, MemoryInfo, MemoryOwner } from './memory-contract.js';
+import type { ListedMemory, MemoryEditing, MemoryEntry, MemoryOwner, MemoryStore } from './memory-contract.js';
 
 /** Named texts of a session, an end user or a tenant. */
 export function memoryStore(database: Database): MemoryStore & MemoryEditing {
@@ -28,16 +27,16 @@ export function memoryStore(database: Database): MemoryStore & MemoryEditing {
     },
 
     async list({ tenantId, scope, owner }, { limit, after, query }) {
-      const rows = await database.rows<{ info: MemoryInfo }>(
+      const rows = await database.rows<{ listed: ListedMemory }>(
         `SELECT jsonb_build_object('name', m.name, 'characters', char_length(m.text),
-           'updatedAt', codedock_time(m.updated_at)) AS info
+           'updatedAt', codedock_time(m.updated_at)) AS listed
          FROM memory m WHERE m.tenant_id = $1 AND m.scope = $2 AND m.owner = $3
            AND ($4::text IS NULL OR m.name COLLATE "C" > $4)
            AND ($5::text IS NULL OR position(lower($5) IN lower(m.name)) > 0 OR position(lower($5) IN lower(m.text)) > 0)
          ORDER BY m.name COLLATE "C" LIMIT $6`,
         [tenantId, scope, owner, after ?? null, query ?? null, limit],
       );
-      return rows.map((row) => row.info);
+      return rows.map((row) => row.listed);
     },
 
     async set({ tenantId, scope, owner }, { name, text, maxEntries, actor }) {

@@ -1,7 +1,7 @@
 import { isId, type Message } from '@codedock/domain';
-import type { MessageStore, NoticeStore } from './contract.js';
 import type { Database } from './database.js';
 import { ledgerStore } from './ledger.js';
+import type { MessageStore, NoticeStore } from './session-contract.js';
 
 /** The messages of a session, notices among them. */
 export function messageStore(database: Database): MessageStore {

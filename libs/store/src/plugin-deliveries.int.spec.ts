@@ -8,7 +8,8 @@ import {
   testTenant,
 } from '@codedock/testkit';
 import { Client } from 'pg';
-import type { DeliveryBatch, Store } from './contract.js';
+import type { Store } from './contract.js';
+import type { DeliveryBatch } from './plugin-delivery-contract.js';
 
 describe('durable delivery to plugins', () => {
   let store: Store;

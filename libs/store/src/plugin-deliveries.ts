@@ -1,6 +1,6 @@
 import { isId } from '@codedock/domain';
-import type { DeliveryBatch, DeliveryState, PluginDeliveryStore } from './contract.js';
 import type { Database } from './database.js';
+import type { DeliveryBatch, DeliveryState, PluginDeliveryStore } from './plugin-delivery-contract.js';
 
 /** What plugins with durable delivery have been given, and what waits for them. */
 export function pluginDeliveryStore(database: Database): PluginDeliveryStore {

@@ -1,7 +1,7 @@
 import type { JsonValue } from '@codedock/domain';
-import type { PluginValueChange, PluginValueStore, PluginValueView } from './contract.js';
 import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
+import type { PluginValueChange, PluginValueStore, PluginValueView } from './plugin-value-contract.js';
 
 interface InfoRow {
   key: string;

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@codedock/domain';
-import type { DesiredPlugins, PluginStore } from './contract.js';
 import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
+import type { DesiredPlugins, PluginStore } from './plugin-contract.js';
 
 /** What the installation wants of its plugins. Every change raises the epoch and is audited, in one statement. */
 export function pluginStore(database: Database): PluginStore {

@@ -1,20 +1,20 @@
 import { AppError, isId, type Ring } from '@codedock/domain';
+import type { Database } from './database.js';
+import { databaseError, isRunAgain } from './database-error.js';
+import { existing, missing } from './identity.js';
+import type { Left } from './ledger-contract.js';
 import type {
   AcceptedRun,
   Admitted,
   DueRuns,
   EndingRun,
   Fenced,
-  Left,
   RunStore,
   RunView,
   RunWork,
   TakenLease,
   UntakenRuns,
-} from './contract.js';
-import type { Database } from './database.js';
-import { databaseError, isRunAgain } from './database-error.js';
-import { existing, missing } from './identity.js';
+} from './run-contract.js';
 
 const ACCEPT_TRIES = 5;
 

@@ -2,7 +2,8 @@ import { type JsonObject, patchedScratchpad, type ScratchpadPatch } from '@coded
 import { createTestStore, type TestTenant, testTenant } from '@codedock/testkit';
 import fc from 'fast-check';
 import { Client } from 'pg';
-import type { ScratchpadChange, Store } from './contract.js';
+import type { Store } from './contract.js';
+import type { ScratchpadChange } from './ledger-contract.js';
 
 describe('the scratchpad of a run', () => {
   let store: Store;

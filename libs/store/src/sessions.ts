@@ -1,8 +1,8 @@
 import { AppError, isId, type JsonObject } from '@codedock/domain';
-import type { Session, SessionStore } from './contract.js';
 import type { Database } from './database.js';
 import type { Session as SessionRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
+import type { Session, SessionStore } from './session-contract.js';
 
 /** Conversations. */
 export function sessionStore(database: Database): SessionStore {

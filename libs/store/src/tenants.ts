@@ -1,9 +1,9 @@
 import { isId } from '@codedock/domain';
-import type { Tenant, TenantStore } from './contract.js';
 import type { Database } from './database.js';
 import type { Tenant as TenantRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
 import { INSTALLATION } from './installation.js';
+import type { Tenant, TenantStore } from './tenant-contract.js';
 
 /** Who is billed, capped and kept apart. */
 export function tenantStore(database: Database): TenantStore {

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type Message, mayMoveCall, runEnd, TOOL_CALL_STATES } from '@codedock/domain';
 import { createTestStore, TEST_SEAL, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
-import type { CallChange, ExecutionChange, ResolveCall, Store } from './contract.js';
+import type { Store } from './contract.js';
+import type { CallChange, ExecutionChange } from './ledger-contract.js';
+import type { ResolveCall } from './tool-call-contract.js';
 
 describe('tool calls', () => {
   let store: Store;

@@ -1,7 +1,7 @@
 import { isId, type LedgerEvent, type ToolCall } from '@codedock/domain';
-import type { ToolCallStore } from './contract.js';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
+import type { ToolCallStore } from './tool-call-contract.js';
 
 /** Tool calls as stored. */
 export function toolCallStore(database: Database): ToolCallStore {

@@ -1,8 +1,8 @@
 import { auditStore } from './audit.js';
-import type { RunTrace } from './contract.js';
 import type { Database } from './database.js';
 import { runStore } from './runs.js';
 import { toolCallStore } from './tool-calls.js';
+import type { RunTrace } from './trace-contract.js';
 
 /** Most audit lines of one trace. */
 const RECORD_LIMIT = 10_000;

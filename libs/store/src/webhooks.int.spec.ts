@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { runEnd, WEBHOOK_EVENTS, type WebhookEvent } from '@codedock/domain';
 import { awaitHorizon, createTestStore, type TestTenant, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
-import type { Store, TakenDelivery } from './contract.js';
+import type { Store } from './contract.js';
+import type { TakenDelivery } from './webhook-contract.js';
 
 describe('webhooks', () => {
   let store: Store;

@@ -1,7 +1,7 @@
 import { isId } from '@codedock/domain';
-import type { TakenDelivery, Webhook, WebhookDelivery, WebhookStore } from './contract.js';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
+import type { TakenDelivery, Webhook, WebhookDelivery, WebhookStore } from './webhook-contract.js';
 
 const CREATE = `INSERT INTO webhooks AS w (id, tenant_id, url, description, events, secret, created_by)
   VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING codedock_webhook_view(w) AS webhook`;
