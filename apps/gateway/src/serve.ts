@@ -28,6 +28,7 @@ import { PluginAuthority } from './host-api/plugin-authority.js';
 import { PluginEvents } from './host-api/plugin-events.js';
 import { createHttpApp } from './http/create-app.js';
 import { RouteTable } from './http/route-table.js';
+import { defined } from './http/shapes.js';
 import { IdempotentRequests } from './idempotency/idempotent-requests.js';
 import { ids } from './ids.js';
 import { FairDoorbell } from './limits/fair-doorbell.js';
@@ -320,6 +321,7 @@ async function serveHttp(
   const budgetMs = () => inputBudget(pluginHosts, config.pluginGateTimeoutMs);
   const authenticator = new Authenticator({
     findKey: (hash) => callerOf(store, hash),
+    keyIsLive: (tenantId, keyId) => store.streamTokens.keyIsLive(tenantId, keyId),
     cacheMs: KEY_CACHE_MS,
     now: clock.now,
   });
@@ -370,11 +372,11 @@ async function serveHttp(
 }
 
 function retentionDefaults(config: AppConfig<'gateway'>): RetentionDays {
-  return {
-    ...(config.eventRetentionDays === undefined ? {} : { events: config.eventRetentionDays }),
-    ...(config.auditRetentionDays === undefined ? {} : { audit: config.auditRetentionDays }),
-    ...(config.messageRetentionDays === undefined ? {} : { messages: config.messageRetentionDays }),
-  };
+  return defined({
+    events: config.eventRetentionDays,
+    audit: config.auditRetentionDays,
+    messages: config.messageRetentionDays,
+  });
 }
 
 function inputBudget(pluginHosts: PluginHosts, usualMs: number): number {
@@ -385,14 +387,7 @@ async function callerOf(store: Store, hash: string) {
   const key = await store.keys.authenticate(hash);
   if (key === undefined) return undefined;
   const { tenantId, tenantName, id: keyId, name: keyName, scopes, requestsPerSecond } = key;
-  return {
-    tenantId,
-    tenantName,
-    keyId,
-    keyName,
-    scopes,
-    ...(requestsPerSecond === undefined ? {} : { requestsPerSecond }),
-  };
+  return { tenantId, tenantName, keyId, keyName, scopes, ...defined({ requestsPerSecond }) };
 }
 
 function addressOf({ host, port }: { readonly host: string; readonly port: number }): string {

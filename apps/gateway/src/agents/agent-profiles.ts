@@ -1,24 +1,21 @@
 import { type AgentProfile, configFor, type RunConfig } from '@codedock/domain';
 import type { Store } from '@codedock/store';
 import { invalid } from '../http/validation.js';
+import { RememberedAnswers } from '../remembered-answers.js';
 
 /** Milliseconds for which a profile is used again without asking the store. */
 const CACHE_MS = 5_000;
-const MAX_CACHED = 10_000;
-
-interface Cached {
-  readonly profile: Promise<AgentProfile | undefined>;
-  readonly until: number;
-}
 
 /** The agent profiles runs are made with. */
 export class AgentProfiles {
-  private readonly cached = new Map<string, Cached>();
+  private readonly cached: RememberedAnswers<AgentProfile | undefined>;
 
   constructor(
     private readonly agents: Store['agents'],
-    private readonly now: () => number,
-  ) {}
+    now: () => number,
+  ) {
+    this.cached = new RememberedAnswers({ keepMs: CACHE_MS, now });
+  }
 
   /**
    * The configuration a run freezes.
@@ -35,18 +32,10 @@ export class AgentProfiles {
 
   /** A profile was changed here; other processes notice within the time of the cache. */
   forget(tenantId: string, name: string): void {
-    this.cached.delete(`${tenantId} ${name}`);
+    this.cached.forget(`${tenantId} ${name}`);
   }
 
   private find(tenantId: string, name: string): Promise<AgentProfile | undefined> {
-    const id = `${tenantId} ${name}`;
-    const now = this.now();
-    const known = this.cached.get(id);
-    if (known !== undefined && known.until > now) return known.profile;
-    if (this.cached.size >= MAX_CACHED) this.cached.clear();
-    const profile = this.agents.get(tenantId, name);
-    this.cached.set(id, { profile, until: now + CACHE_MS });
-    profile.catch(() => this.cached.delete(id));
-    return profile;
+    return this.cached.of(`${tenantId} ${name}`, () => this.agents.get(tenantId, name));
   }
 }

@@ -38,7 +38,7 @@ async function identified(
   if (token !== undefined) {
     const caller = await streamCaller(streamTokens, token, request);
     // The token has done its work: an open stream goes on as long as its key is good.
-    return { caller, stillValid: () => streamTokens.keyIsLive(caller.tenantId, caller.keyId).catch(() => true) };
+    return { caller, stillValid: () => authenticator.keyIsLive(caller).catch(() => true) };
   }
   const header = request.headers.authorization;
   const caller = await authenticator.authenticate(header);

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { AppError } from '@codedock/domain';
+import { RememberedAnswers } from '../remembered-answers.js';
 import type { Caller } from './caller.js';
 
 /** A stored key, found by its hash; undefined when there is none, or it is revoked or expired. */
@@ -7,25 +8,25 @@ export type FindKey = (hash: string) => Promise<Caller | undefined>;
 
 export interface AuthenticatorOptions {
   readonly findKey: FindKey;
+  /** Whether a key, named by its id, is neither revoked nor expired. */
+  readonly keyIsLive: (tenantId: string, keyId: string) => Promise<boolean>;
   /** Milliseconds for which an answer of the store is used again: how long a revoked key may still work. */
   readonly cacheMs: number;
   readonly now: () => number;
 }
 
-/** Most keys remembered at a time. */
-const MAX_REMEMBERED = 10_000;
 const BEARER = /^Bearer +([\x21-\x7e]{1,512})$/i;
-
-interface Remembered {
-  readonly caller: Promise<Caller | undefined>;
-  readonly until: number;
-}
 
 /** Finds the caller of a request by its bearer key, asking the store at most once per key and `cacheMs`. */
 export class Authenticator {
-  private readonly remembered = new Map<string, Remembered>();
+  private readonly callers: RememberedAnswers<Caller | undefined>;
+  private readonly live: RememberedAnswers<boolean>;
 
-  constructor(private readonly options: AuthenticatorOptions) {}
+  constructor(private readonly options: AuthenticatorOptions) {
+    const remembered = { keepMs: options.cacheMs, now: options.now };
+    this.callers = new RememberedAnswers(remembered);
+    this.live = new RememberedAnswers(remembered);
+  }
 
   /**
    * The caller for an `Authorization` header.
@@ -46,15 +47,12 @@ export class Authenticator {
     return caller;
   }
 
+  /** Whether the key that a caller was known by is good still. Rejects when the store cannot be asked. */
+  keyIsLive({ tenantId, keyId }: Pick<Caller, 'tenantId' | 'keyId'>): Promise<boolean> {
+    return this.live.of(`${tenantId} ${keyId}`, () => this.options.keyIsLive(tenantId, keyId));
+  }
+
   private find(hash: string): Promise<Caller | undefined> {
-    const now = this.options.now();
-    const known = this.remembered.get(hash);
-    if (known !== undefined && known.until > now) return known.caller;
-    if (this.remembered.size >= MAX_REMEMBERED) this.remembered.clear();
-    const caller = this.options.findKey(hash);
-    this.remembered.set(hash, { caller, until: now + this.options.cacheMs });
-    // A store that could not be asked has said nothing about the key.
-    caller.catch(() => this.remembered.delete(hash));
-    return caller;
+    return this.callers.of(hash, () => this.options.findKey(hash));
   }
 }

@@ -19,7 +19,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Present on every request that a route with scopes serves. */
     caller: Caller | undefined;
-    /** Milliseconds for which the caller's key is known to be good; asks again when they are over. */
+    /** Whether the caller's key is still good, for what outlasts its request. True too where the store cannot be asked. */
     callerStillValid: (() => Promise<boolean>) | undefined;
   }
 }
