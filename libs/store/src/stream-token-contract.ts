@@ -6,6 +6,8 @@ export interface StreamTokenOwner {
   readonly keyId: string;
   readonly keyName: string;
   readonly scopes: readonly Scope[];
+  /** Absent = the installation's default, as for the key. */
+  readonly requestsPerSecond?: number;
 }
 
 /** Tokens with which a browser follows one session or run. Only hashes are stored. */

@@ -30,8 +30,15 @@ export function streamTokenStore(database: Database): StreamTokenStore {
 
     async authenticate(hash, { sessionId, runId }) {
       if ([sessionId, runId].some((id) => id !== undefined && !isId(id))) return undefined;
-      const [row] = await database.rows<{ tenant_id: string; id: string; name: string; scopes: Scope[] }>(
-        `SELECT k.tenant_id, k.id, k.name, k.scopes FROM stream_tokens t JOIN api_keys k ON k.id = t.key_id
+      const [row] = await database.rows<{
+        tenant_id: string;
+        id: string;
+        name: string;
+        scopes: Scope[];
+        requests_per_second: number | null;
+      }>(
+        `SELECT k.tenant_id, k.id, k.name, k.scopes, tenants.requests_per_second
+         FROM stream_tokens t JOIN api_keys k ON k.id = t.key_id JOIN tenants ON tenants.id = k.tenant_id
          WHERE t.hash = $1 AND t.expires_at > clock_timestamp() AND ${LIVE_KEY}
            AND CASE WHEN $3::uuid IS NULL THEN t.run_id IS NULL AND t.session_id = $2::uuid
              ELSE t.run_id = $3::uuid OR t.run_id IS NULL AND EXISTS (
@@ -39,7 +46,13 @@ export function streamTokenStore(database: Database): StreamTokenStore {
         [hash, sessionId ?? null, runId ?? null],
       );
       if (row === undefined) return undefined;
-      return { tenantId: row.tenant_id, keyId: row.id, keyName: row.name, scopes: row.scopes };
+      return {
+        tenantId: row.tenant_id,
+        keyId: row.id,
+        keyName: row.name,
+        scopes: row.scopes,
+        ...(row.requests_per_second === null ? {} : { requestsPerSecond: row.requests_per_second }),
+      };
     },
 
     async keyIsLive(tenantId, keyId) {

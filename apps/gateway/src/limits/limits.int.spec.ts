@@ -94,6 +94,19 @@ describe('requests of a tenant', () => {
     expect(new Set((await thirty('/v1/sessions', quick.key)).map(({ status }) => status))).toEqual(new Set([200]));
     expect(new Set((await thirty('/healthz')).map(({ status }) => status))).toEqual(new Set([200]));
   });
+
+  it('are counted at that rate too where a stream token stands for the key', async () => {
+    const slow = await gateway.tenant('slow-streams');
+    const sessionId = await session(slow);
+    const { token } = (await gateway.send('POST', '/v1/stream-tokens', { key: slow.key, body: { sessionId } })).body;
+    await gateway.store.tenants.setLimits(slow.id, { requestsPerSecond: 1 });
+    // Behind the newest event, so that no stream begins.
+    const ask = () => gateway.send('GET', `/v1/sessions/${sessionId}/events?after=1000&token=${token}`);
+    const answers = await Promise.all(Array.from({ length: 30 }, ask));
+    const refused = answers.filter(({ status }) => status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    for (const answer of refused) expectRefused(answer, 'more than 1 requests a second');
+  });
 });
 
 describe('what a gateway holds at a time', () => {
