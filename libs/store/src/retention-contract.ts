@@ -40,6 +40,8 @@ export interface RetentionStore {
   pruneAudit(input: PruneInput): Promise<number>;
   /** Claims and stored responses of idempotency keys, and stream tokens, that have expired. */
   pruneExpired(limit: number): Promise<{ readonly idempotencyKeys: number; readonly streamTokens: number }>;
+  /** What a plugin or a tool wrote for a session while it was being deleted. Reads all memory of sessions: once a pass. */
+  pruneOrphanedMemory(): Promise<void>;
 }
 
 /** Sessions that go, with everything in them: at once for everybody, row by row in the database. */

@@ -236,6 +236,20 @@ describe('what has expired', () => {
     expect(await claim('new', 1)).toMatchObject({ kind: 'in_progress' });
     expect(await claim('old', 1)).toEqual({ kind: 'claimed' });
   });
+
+  it('is memory, too, whose session is gone, and no other', async () => {
+    const kept = await tenant.session();
+    const owners = [
+      { scope: 'session', owner: kept },
+      { scope: 'session', owner: randomUUID() },
+      { scope: 'user', owner: 'somebody' },
+    ] as const;
+    const all = owners.map((owner) => ({ tenantId: tenant.tenantId, ...owner }));
+    for (const owner of all) await store.memory.upsert(owner, 'note', 'text');
+    await store.retention.pruneOrphanedMemory();
+    const left = await Promise.all(all.map((owner) => store.memory.get(owner, 'note')));
+    expect(left.map((entry) => entry !== undefined)).toEqual([true, false, true]);
+  });
 });
 
 describe('deleting a session', () => {

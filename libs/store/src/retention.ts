@@ -80,13 +80,15 @@ export function retentionStore(database: Database): RetentionStore {
         );
         return rows.length;
       };
-      // What a plugin or a tool wrote for a session while it was being deleted.
+      return { idempotencyKeys: await expired('idempotency_keys'), streamTokens: await expired('stream_tokens') };
+    },
+
+    async pruneOrphanedMemory() {
       await database.rows(
         `DELETE FROM memory m WHERE m.scope = 'session' AND NOT EXISTS (
            SELECT 1 FROM sessions s WHERE s.id::text = m.owner AND s.tenant_id = m.tenant_id)`,
         [],
       );
-      return { idempotencyKeys: await expired('idempotency_keys'), streamTokens: await expired('stream_tokens') };
     },
   };
 }

@@ -49,6 +49,7 @@ export async function pruneOnce({ store, defaults, signal, onFailure }: PruneOpt
     pruned.streamTokens += streamTokens;
     more = idempotencyKeys === BATCH || streamTokens === BATCH;
   }
+  if (!signal.aborted) await retention.pruneOrphanedMemory();
   return pruned;
 }
 
