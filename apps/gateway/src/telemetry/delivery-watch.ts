@@ -36,7 +36,13 @@ export function startDeliveryWatch({ deliveries, leading, clock, logger }: Deliv
     if (plugins.length > 0)
       logger.warn({ plugins }, 'plugins that no plugin-host has asked for since a week are given no more events');
   };
-  const timer = setInterval(() => void look().catch(() => undefined), EVERY_MS);
+  const timer = setInterval(
+    () =>
+      void look().catch((error: unknown) =>
+        logger.warn({ err: error }, 'how far durable delivery is behind could not be looked up'),
+      ),
+    EVERY_MS,
+  );
   timer.unref();
   return () => clearInterval(timer);
 }
