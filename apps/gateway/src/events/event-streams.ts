@@ -2,6 +2,7 @@ import { AppError, type LedgerEvent, type LedgerEventType, TERMINAL_EVENTS } fro
 import { type Logger, metrics } from '@codedock/platform';
 import type { Store } from '@codedock/store';
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import { headersOf } from '../http/reply-headers.js';
 import { EventTail } from './event-tail.js';
 import type { SessionFeeds } from './session-feeds.js';
 import { SseConnection, type SseLimits } from './sse-connection.js';
@@ -146,13 +147,4 @@ export class EventStreams {
     for (const connection of open) connection.end();
     await Promise.all(open.map((connection) => connection.whenClosed()));
   }
-}
-
-/** Headers that hooks have set on the reply, CORS among them. */
-function headersOf(reply: FastifyReply): Record<string, string | string[] | number> {
-  return Object.fromEntries(
-    Object.entries(reply.getHeaders()).filter(
-      (entry): entry is [string, string | string[] | number] => entry[1] !== undefined,
-    ),
-  );
 }

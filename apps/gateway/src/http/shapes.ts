@@ -51,9 +51,18 @@ export function toPage<T extends { readonly id: string }>(
   items: readonly T[],
   limit: number,
 ): { items: readonly T[]; nextCursor: string | null } {
-  if (items.length <= limit) return { items, nextCursor: null };
+  return toPageBy(items, limit, ({ id }) => id);
+}
+
+/** The same, where the next page does not begin after an id. */
+export function toPageBy<T>(
+  items: readonly T[],
+  limit: number,
+  cursorOf: (last: T) => string,
+): { items: readonly T[]; nextCursor: string | null } {
   const shown = items.slice(0, limit);
-  return { items: shown, nextCursor: shown.at(-1)?.id ?? null };
+  const last = shown.at(-1);
+  return { items: shown, nextCursor: last === undefined || items.length <= limit ? null : cursorOf(last) };
 }
 
 /** The object without its undefined members, as exact optional properties want it. */

@@ -3,7 +3,7 @@ import type { MemoryOwner } from '@codedock/store';
 import { Body, Controller, Inject, Param, Query } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
-import { defined } from '../http/shapes.js';
+import { defined, toPageBy } from '../http/shapes.js';
 import { notFound } from '../http/validation.js';
 import { STORE, type Store } from '../tokens.js';
 import {
@@ -38,9 +38,7 @@ export class MemoryController {
   async list(@By() caller: Caller, @Query() { limit, cursor, query, ...whose }: ListMemory) {
     const owner = await this.ownerOf(caller, whose);
     const page = { limit: limit + 1, ...defined({ after: cursor, query }) };
-    const found = await this.store.memory.list(owner, page);
-    const items = found.slice(0, limit);
-    return { items, nextCursor: found.length > limit ? (items.at(-1)?.name ?? null) : null };
+    return toPageBy(await this.store.memory.list(owner, page), limit, ({ name }) => name);
   }
 
   @Endpoint('GET', ':name', {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { instant } from '../http/shapes.js';
+import { instant, page } from '../http/shapes.js';
 
 /** Longest name, owner and text of a memory entry, UTF-16 code units. */
 const MAX_NAME = 200;
@@ -25,7 +25,7 @@ export type WhoseMemory = z.infer<typeof whoseMemory>;
 export const listMemory = z
   .strictObject({
     ...which,
-    limit: z.coerce.number().int().min(1).max(200).default(50).describe('How many at most, 1–200.'),
+    limit: page.limit,
     cursor: z.string().min(1).max(MAX_NAME).optional().describe('`nextCursor` of the former page.'),
     query: z
       .string()

@@ -36,16 +36,8 @@ export function pluginsOf(
   return [...byName.values()].map((known) => {
     const state = states.get(known.name);
     if (state === undefined) return known;
-    const { plugin: _, lagMs = 0, attempts, error, ...rest } = state;
-    return {
-      ...known,
-      delivery: {
-        ...rest,
-        lagMs,
-        ...(attempts === undefined ? {} : { attempts }),
-        ...(error === undefined ? {} : { error }),
-      },
-    };
+    const { plugin: _, lagMs = 0, ...rest } = state;
+    return { ...known, delivery: { ...rest, lagMs } };
   });
 }
 
@@ -120,7 +112,7 @@ function differenceWarning({ port, plugin, replicas }: ReturnType<PluginHosts['d
     if (version === undefined) return `not asked on ${replica}`;
     return `${version === '' ? 'no version' : version} on ${replica}`;
   });
-  const same = new Set(versions.map((text) => text.split(' on ')[0])).size === 1;
+  const same = new Set(replicas.map(({ version }) => version)).size === 1;
   const why = same ? ' (other code, configuration or settings)' : '';
   return `${port}: plugin-hosts differ in ${plugin}${why}: ${versions.join(', ')}. While a roll goes on this is expected; else restart the host that is behind`;
 }

@@ -4,6 +4,7 @@ import { Controller, Inject, type OnModuleDestroy, Param, Req, Res } from '@nest
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
+import { headersOf } from '../http/reply-headers.js';
 import { PLUGIN_HOSTS, type PluginHosts, STORE, type Store } from '../tokens.js';
 import { requireKnownPlugin } from './known-plugin.js';
 
@@ -78,11 +79,8 @@ export class PluginRecordingController implements OnModuleDestroy {
 
 function begin(reply: FastifyReply): ServerResponse {
   reply.hijack();
-  const headers = Object.entries(reply.getHeaders()).flatMap(([name, value]) =>
-    value === undefined ? [] : [[name, value] as const],
-  );
   reply.raw.writeHead(200, {
-    ...Object.fromEntries(headers),
+    ...headersOf(reply),
     'content-type': 'application/x-ndjson',
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',
