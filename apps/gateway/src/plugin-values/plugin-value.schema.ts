@@ -5,7 +5,7 @@ const scope = z
   .enum(['tenant', 'global'])
   .describe('The tenant of the key, or all tenants that have no value of their own.');
 
-const info = {
+const about = {
   key: z.string(),
   scope,
   updatedBy: z.string().describe('API key or plugin that set it.'),
@@ -13,11 +13,11 @@ const info = {
 };
 
 export const settingList = z
-  .object({ items: z.array(z.object({ ...info, value: json })) })
+  .object({ items: z.array(z.object({ ...about, value: json })) })
   .meta({ id: 'PluginSettings' });
 
 export const secretList = z
-  .object({ items: z.array(z.object(info)).describe('Names only: a secret is never shown.') })
+  .object({ items: z.array(z.object(about)).describe('Names only: a secret is never shown.') })
   .meta({ id: 'PluginSecrets' });
 
 export const changedValue = z.object({ plugin: z.string(), key: z.string(), scope }).meta({ id: 'ChangedPluginValue' });
