@@ -8,7 +8,7 @@ const read = (file: string) => readFileSync(path.join(repositoryRoot(), 'deploy'
 it.each([
   ['prometheus/codedock-rules.yaml', 'helm/codedock/files/rules/codedock-rules.yaml'],
   ['grafana/codedock.json', 'helm/codedock/files/dashboards/codedock.json'],
-])('the chart ships %s as it is: copy it after a change', (file, copy) => {
+])('the chart ships %s as it is: `npm run gen` copies it', (file, copy) => {
   expect(read(copy)).toBe(read(file));
 });
 
