@@ -146,8 +146,8 @@ test('OTEL_SDK_DISABLED switches everything off', async () => {
   expect(spans).toEqual([]);
 });
 
-/** Emits more at once than the queue holds, waits for what the collector does to it, and prints how many were dropped. */
-const FLOOD = `
+/** How many spans were dropped until now, by reason. */
+const DROPPED = `
   const { ServerResponse } = require('node:http');
   const { Writable } = require('node:stream');
   const dropped = () => new Promise((resolve) => {
@@ -157,7 +157,10 @@ const FLOOD = `
     response.once('finish', () => resolve(Object.fromEntries(
       [...text.matchAll(/^codedock_telemetry_spans_dropped_total\\{reason="(\\w+)"\\} (\\d+)$/gm)].map(([, reason, count]) => [reason, Number(count)]))));
     telemetry.metricsHandler({}, response);
-  });
+  });`;
+
+/** Emits more at once than the queue holds, waits for what the collector does to it, and prints how many were dropped. */
+const FLOOD = `${DROPPED}
   const works = [];
   for (let n = 0; n < 1000; n += 1) works.push(platform.withSpan('turn', { attributes: { text: 'x'.repeat(1000) } }, () => n));
   await Promise.all(works);
@@ -210,8 +213,10 @@ test.each<[string, RequestListener]>([
   }
 });
 
-/** Emits 100 MB of spans, with ends of batches in between, and prints what of the heap is still in use after it. */
-const LARGE_FLOOD = `
+/**
+ * Emits 100 MB of spans, more until batches have ended in between, and prints what of the heap is still in use after it.
+ */
+const LARGE_FLOOD = `${DROPPED}
   require('node:v8').setFlagsFromString('--expose-gc');
   const gc = require('node:vm').runInNewContext('gc');
   const used = () => { gc(); return process.memoryUsage().heapUsed; };
@@ -219,7 +224,7 @@ const LARGE_FLOOD = `
     platform.withSpan('turn', { attributes: { text: Buffer.alloc(2000, 'x').toString('latin1') } }, () => undefined)));
   await emit(200);
   const atFirst = used();
-  for (let n = 0; n < 50; n += 1) { await emit(1000); await new Promise((resolve) => setTimeout(resolve, 5)); }
+  for (let n = 0; n < 50 || (await dropped()).export_failed < 200; n += 1) { await emit(1000); await new Promise(setImmediate); }
   console.log('grown ' + (used() - atFirst));`;
 
 test('spans that a silent collector does not take use no memory beyond the queue', async () => {
