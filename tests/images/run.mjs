@@ -9,7 +9,7 @@ import { prepare } from '../../scripts/workspace/prepare.mjs';
 import { root } from '../../scripts/workspace/root.mjs';
 import { runJest } from '../../scripts/workspace/run-jest.mjs';
 import { buildImages, removeImages } from './build.mjs';
-import { podmanConfiguration } from './storage.mjs';
+import { folder, podmanConfiguration, storage } from './storage.mjs';
 
 const missing = ['buildah', 'podman', 'runc', 'tini-static'].filter((program) => !executableOnPath(program));
 const reasons = [
@@ -25,10 +25,10 @@ if (reasons.length > 0) {
 
 await prepare();
 console.log('codedock  building the images …');
-const report = join(root, '.codedock', 'images');
 try {
   buildImages();
   process.env.CONTAINERS_CONF = podmanConfiguration();
+  process.env.IMAGES_STORAGE = JSON.stringify(storage);
   process.exitCode = await runJest(['--config', join(root, 'tests/images/jest.config.cjs'), ...process.argv.slice(2)], {
     report: 'images-report.json',
   });
@@ -38,5 +38,5 @@ try {
   process.exitCode = 1;
 } finally {
   removeImages();
-  rmSync(report, { recursive: true, force: true });
+  rmSync(folder, { recursive: true, force: true });
 }

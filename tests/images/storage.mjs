@@ -2,7 +2,8 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { root } from '../../scripts/workspace/root.mjs';
 
-const folder = join(root, '.codedock', 'images');
+/** Where the suite keeps its images and containers while it runs. */
+export const folder = join(root, '.codedock', 'images');
 
 /** Options of buildah and podman that keep images and containers of the suite apart from those of the machine. */
 export const storage = ['--root', join(folder, 'storage'), '--runroot', join(folder, 'run')];

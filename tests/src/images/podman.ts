@@ -1,14 +1,14 @@
 import { execFile } from 'node:child_process';
-import path from 'node:path';
 import { promisify } from 'node:util';
-import { eventually, repositoryRoot } from '@codedock/testkit';
+import { eventually } from '@codedock/testkit';
 
 const run = promisify(execFile);
-const folder = path.join(repositoryRoot(), '.codedock', 'images');
-const storage = ['--root', path.join(folder, 'storage'), '--runroot', path.join(folder, 'run')];
+/** Options that lead to the suite's own images; tests/images/run.mjs, which builds them, says where they are. */
+const storage = JSON.parse(process.env['IMAGES_STORAGE'] ?? 'null') as readonly string[] | null;
 
 /** Runs podman on the suite's own storage and answers its standard output. @throws with its message when it fails. */
 export async function podman(...args: readonly string[]): Promise<string> {
+  if (storage === null) throw new Error('There are no images here: run `npm run test:images`.');
   const { stdout } = await run('podman', [...storage, ...args], { maxBuffer: 2 ** 26 });
   return stdout;
 }
@@ -77,7 +77,7 @@ export async function startContainer(
   };
 }
 
-/** Removes every container of this process. */
+/** Removes every container of the suite's storage. */
 export async function removeContainers(): Promise<void> {
   await podman('rm', '--force', '--all', '--time', '0');
 }
