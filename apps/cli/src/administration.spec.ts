@@ -1,18 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { program } from './program.js';
+import { type FakeGateway, fakeGateway } from './testing/fake-gateway.js';
 
-interface Asked {
-  readonly method: string;
-  readonly url: string;
-  readonly ifMatch?: string;
-  readonly body?: unknown;
-}
-
-/** Answers by `METHOD path`, the query left out; what is not there is 204. */
 const ANSWERS: Readonly<Record<string, object>> = {
   'GET /v1/agents/brief': {
     name: 'brief',
@@ -35,56 +25,29 @@ const ANSWERS: Readonly<Record<string, object>> = {
   'POST /v1/secrets/reencrypt': { keyId: 'abc', pluginSecrets: 2, webhooks: 1, unreadable: 0 },
 };
 
-let server: Server;
-let url: string;
-let asked: Asked[];
-let folder: string;
+let gateway: FakeGateway;
 const key = process.env['CODEDOCK_API_KEY'];
+let folder: string;
+const codedock = (...args: string[]) => gateway.codedock(...args);
 
 beforeAll(async () => {
   process.env['CODEDOCK_API_KEY'] = 'cdk_test';
   folder = mkdtempSync(path.join(os.tmpdir(), 'codedock-cli-'));
-  server = createServer(async (request, response) => {
-    let text = '';
-    for await (const chunk of request) text += chunk;
-    const { method = '', url: target = '' } = request;
-    asked.push({
-      method,
-      url: target,
-      ...(request.headers['if-match'] === undefined ? {} : { ifMatch: request.headers['if-match'] }),
-      ...(text === '' ? {} : { body: JSON.parse(text) }),
-    });
-    const answer = ANSWERS[`${method} ${target.split('?')[0]}`];
-    response.setHeader('connection', 'close');
-    response.statusCode = answer === undefined ? 204 : 200;
-    response.end(answer === undefined ? undefined : JSON.stringify(answer));
-  });
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  gateway = await fakeGateway(ANSWERS);
 });
 beforeEach(() => {
-  asked = [];
+  gateway.asked.length = 0;
 });
 afterAll(async () => {
   if (key === undefined) delete process.env['CODEDOCK_API_KEY'];
   else process.env['CODEDOCK_API_KEY'] = key;
   rmSync(folder, { recursive: true, force: true });
-  await new Promise((resolve) => server.close(resolve));
+  await gateway.close();
 });
-
-async function codedock(...args: string[]): Promise<string> {
-  const written = jest.spyOn(process.stdout, 'write').mockReturnValue(true);
-  try {
-    await program().parseAsync(['node', 'codedock', '--url', url, ...args]);
-    return written.mock.calls.join('');
-  } finally {
-    written.mockRestore();
-  }
-}
 
 it('retention set sends what is named, and default as null', async () => {
   const text = await codedock('retention', 'set', '--events', '30', '--messages', 'default');
-  expect(asked).toEqual([{ method: 'PUT', url: '/v1/retention', body: { events: 30, messages: null } }]);
+  expect(gateway.asked).toEqual([{ method: 'PUT', url: '/v1/retention', body: { events: 30, messages: null } }]);
   expect(text).toMatch(/events +30 days +tenant/);
   expect(text).toMatch(/audit +never +none/);
   await expect(codedock('retention', 'set')).rejects.toThrow('--events');
@@ -94,7 +57,7 @@ it('retention set sends what is named, and default as null', async () => {
 it('sessions delete says whether runs are cancelled', async () => {
   expect(await codedock('sessions', 'delete', 's1')).toContain('is deleted');
   await codedock('sessions', 'delete', 's1', '--cancel');
-  expect(asked.map((one) => `${one.method} ${one.url}`)).toEqual([
+  expect(gateway.asked.map((one) => `${one.method} ${one.url}`)).toEqual([
     'DELETE /v1/sessions/s1?cancel=false',
     'DELETE /v1/sessions/s1?cancel=true',
   ]);
@@ -107,7 +70,7 @@ it('agents replace names the version it changes: the present one, or the one tha
   await codedock('agents', 'replace', 'brief', file, '--if-version', '3');
   await codedock('agents', 'delete', 'brief', '--if-version', '8');
   const body = { model: { provider: 'fake', name: 'fake' } };
-  expect(asked).toEqual([
+  expect(gateway.asked).toEqual([
     { method: 'GET', url: '/v1/agents/brief' },
     { method: 'PUT', url: '/v1/agents/brief', ifMatch: '"7"', body },
     { method: 'PUT', url: '/v1/agents/brief', ifMatch: '"3"', body },
@@ -126,7 +89,7 @@ it('memory is that of a session, a user or the tenant', async () => {
   expect(await codedock('memory', 'get', 'colour', '--user', 'ann & co')).toBe('blue\n');
   await codedock('memory', 'set', 'a/b', 'x', '--session', 's1');
   await codedock('memory', 'delete', 'colour');
-  expect(asked).toEqual([
+  expect(gateway.asked).toEqual([
     { method: 'GET', url: '/v1/memory/colour?scope=user&owner=ann+%26+co' },
     { method: 'PUT', url: '/v1/memory/a%2Fb', body: { scope: 'session', owner: 's1', text: 'x' } },
     { method: 'DELETE', url: '/v1/memory/colour?scope=tenant' },
@@ -137,7 +100,7 @@ it('memory is that of a session, a user or the tenant', async () => {
 it('audit and secrets are shown', async () => {
   expect(await codedock('audit', '--action', 'key.created', '--installation')).toContain('{"scopes":["runs"]}');
   expect(await codedock('secrets', 'reencrypt')).toContain('2 secrets of plugins and 1 of webhooks');
-  expect(asked.map(({ url: target }) => target)).toEqual([
+  expect(gateway.asked.map(({ url: target }) => target)).toEqual([
     '/v1/audit?limit=50&action=key.created&of=installation',
     '/v1/secrets/reencrypt',
   ]);

@@ -49,17 +49,19 @@ async function request<T>(
       cause,
     });
   });
-  const text = await response.text();
-  const answer = parsed(text);
-  if (!response.ok) {
-    const problem = answer as { code?: string; detail?: string; title?: string } | undefined;
-    throw new ApiFailure(
-      response.status,
-      problem?.code ?? 'unknown',
-      problem?.detail ?? problem?.title ?? (text || response.statusText),
-    );
-  }
-  return answer as T;
+  if (!response.ok) throw await failureOf(response);
+  return parsed(await response.text()) as T;
+}
+
+/** What an answer that is no success says. */
+export async function failureOf(response: Response): Promise<ApiFailure> {
+  const text = await response.text().catch(() => '');
+  const problem = parsed(text) as { code?: string; detail?: string; title?: string } | undefined;
+  return new ApiFailure(
+    response.status,
+    problem?.code ?? 'unknown',
+    problem?.detail ?? problem?.title ?? (text || response.statusText),
+  );
 }
 
 function parsed(text: string): unknown {

@@ -7,7 +7,7 @@ const here = new LocalInstallation(process.env.CODEDOCK_DATA_DIR || '.codedock')
 const ofClone = new LocalInstallation(join(__dirname, '../../../.codedock'));
 const local = process.env.CODEDOCK_DATA_DIR || here.url !== undefined ? here : ofClone;
 
-/** The whole environment, for judging it as a service would. */
+/** The whole environment, for judging it as a service would, and for programs that the command starts. */
 export const environment: Readonly<Record<string, string | undefined>> = process.env;
 
 /**
@@ -56,6 +56,3 @@ function value(name: string, otherwise: string | undefined): string | undefined 
   const file = process.env[`${name}_FILE`];
   return process.env[name] || (file ? readFileSync(file, 'utf8').trim() : undefined) || otherwise;
 }
-
-/** What programs that the command starts inherit. */
-export const inheritedVariables: Readonly<Record<string, string | undefined>> = process.env;

@@ -1,5 +1,5 @@
 import { createParser } from 'eventsource-parser';
-import { type ApiClient, ApiFailure } from './api-client.js';
+import { type ApiClient, failureOf } from './api-client.js';
 
 /** One frame of an event stream. */
 export interface TailedEvent {
@@ -43,10 +43,7 @@ async function readOnce(
   }).catch(() => undefined);
   if (response === undefined) return false;
   if (response.status === 204) return true;
-  if (!response.ok) {
-    const problem = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-    throw new ApiFailure(response.status, problem.code ?? 'unknown', problem.detail ?? response.statusText);
-  }
+  if (!response.ok) throw await failureOf(response);
   let terminal = false;
   const parser = createParser({
     onEvent: (frame) => {

@@ -22,6 +22,8 @@ export interface TraceReceiver {
   readonly url: string;
   /** What has been received and is still kept, in the order of arrival. */
   spans(): readonly ReceivedSpan[];
+  /** Every span of the traces a run is in. */
+  spansOfRun(runId: string): ReceivedSpan[];
   close(): Promise<void>;
 }
 
@@ -39,6 +41,7 @@ export async function startTraceReceiver(options: TraceReceiverOptions = {}): Pr
     });
   });
 
+  const spansOfRun = (runId: string) => tracesOf(kept, runId);
   const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const { pathname, searchParams } = new URL(request.url ?? '/', 'http://receiver');
     if (request.method === 'POST' && pathname === '/v1/traces') {
@@ -50,7 +53,7 @@ export async function startTraceReceiver(options: TraceReceiverOptions = {}): Pr
       return send(response, {});
     }
     if (request.method === 'GET' && pathname === '/traces') {
-      return send(response, { spans: tracesOf(kept, searchParams.get('run') ?? '') });
+      return send(response, { spans: spansOfRun(searchParams.get('run') ?? '') });
     }
     response.writeHead(404).end();
   };
@@ -62,6 +65,7 @@ export async function startTraceReceiver(options: TraceReceiverOptions = {}): Pr
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     spans: () => kept,
+    spansOfRun,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());

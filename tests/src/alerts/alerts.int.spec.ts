@@ -12,6 +12,7 @@ import {
 import { startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { PATIENT } from '../gates/policies.js';
 import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
+import { exportTo } from '../traces/collected.js';
 import { type Prometheus, startPrometheus } from './prometheus.js';
 import { dashboardQueries, metricsOf, shippedRules } from './shipped.js';
 
@@ -29,14 +30,11 @@ beforeAll(async () => {
   receiver = await startTraceReceiver();
   system = await startSystem({
     env: {
+      ...exportTo(receiver),
       ...PATIENT,
       CODEDOCK_LEASE_TTL: '2s',
       CODEDOCK_LEASE_HEARTBEAT: '400ms',
-      OTEL_EXPORTER_OTLP_ENDPOINT: receiver.url,
-      OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
       OTEL_EXPORTER_OTLP_TIMEOUT: '500',
-      OTEL_METRICS_EXPORTER: 'none',
-      OTEL_BSP_SCHEDULE_DELAY: '100',
     },
     plugins: async (root) => {
       const config = { folder: folder.path };
@@ -155,11 +153,9 @@ if (missing !== undefined) {
   }, 90_000);
   afterAll(() => prometheus?.process.stop());
 
-  const fires = (...names: readonly string[]) =>
-    eventually(async () => expect(await prometheus.firing()).toEqual(expect.arrayContaining([...names])), LONG);
   const seen = new Set<string>();
   const expected = async (...names: readonly string[]) => {
-    await fires(...names);
+    await eventually(async () => expect(await prometheus.firing()).toEqual(expect.arrayContaining([...names])), LONG);
     for (const name of names) seen.add(name);
   };
 

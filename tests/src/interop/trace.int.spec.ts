@@ -1,7 +1,7 @@
 import { eventually, expectNoLeftovers } from '@codedock/testkit';
 import { startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { fakeScript, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
-import { exportTo, spansOfRun } from '../traces/collected.js';
+import { exportTo } from '../traces/collected.js';
 import { describePeer, go, type Peer, python } from './peers.js';
 import { patient } from './plugin-host.js';
 
@@ -35,7 +35,7 @@ describePeer('plugins in Go and Python in a traced system', both, ({ go, python 
     const run = await system.runToEnd(fakeScript({ toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'done' }));
     await eventually(
       () => {
-        const spans = spansOfRun(receiver, run.id);
+        const spans = receiver.spansOfRun(run.id);
         for (const plugin of ['a-go', 'b-python']) {
           for (const port of PORTS) {
             // Of every question at this port: the span it was asked in, and what the plugin was told.

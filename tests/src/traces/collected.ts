@@ -1,5 +1,5 @@
 import { eventually } from '@codedock/testkit';
-import { type ReceivedSpan, type SpanNode, spanForest, type TraceReceiver } from '@codedock/trace-receiver';
+import { type SpanNode, spanForest, type TraceReceiver } from '@codedock/trace-receiver';
 
 /** Variables that send every span of a process to the receiver soon. */
 export function exportTo(receiver: TraceReceiver): Record<string, string> {
@@ -22,16 +22,8 @@ export function drawn(nodes: readonly SpanNode[], depth = 0): string[] {
 
 /** Every trace a run is in, once it looks as expected and has no orphan; fails with what there is instead. */
 export async function expectTraces(receiver: TraceReceiver, runId: string, expected: readonly string[]): Promise<void> {
-  await eventually(() => expect(drawn(spanForest(spansOfRun(receiver, runId)))).toEqual(expected), {
+  await eventually(() => expect(drawn(spanForest(receiver.spansOfRun(runId)))).toEqual(expected), {
     timeoutMs: 30_000,
     what: `the spans of run ${runId}`,
   });
-}
-
-/** The spans of every trace a run is in. */
-export function spansOfRun(receiver: TraceReceiver, runId: string): ReceivedSpan[] {
-  const traces = new Set(
-    receiver.spans().flatMap((span) => (span.attributes['codedock.run.id'] === runId ? [span.traceId] : [])),
-  );
-  return receiver.spans().filter(({ traceId }) => traces.has(traceId));
 }

@@ -1,7 +1,7 @@
 import { expectNoLeftovers } from '@codedock/testkit';
 import { startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { fakeScript, START_MS, type System, startSystem } from '../system.js';
-import { expectTraces, exportTo, spansOfRun } from './collected.js';
+import { expectTraces, exportTo } from './collected.js';
 
 /** What nobody may see, and what is there to be seen. */
 const SECRET = 'sk-proj-abcdefghijklmnop123';
@@ -38,7 +38,7 @@ test("a run is a child in the request's trace, and its spans hold what was said 
     '      runner: turn 2',
     '        runner: chat fake',
   ]);
-  const spans = spansOfRun(receiver, run.id);
+  const spans = receiver.spansOfRun(run.id);
   expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(1);
   const of = (name: string) => spans.filter((span) => span.name === name).map(({ attributes }) => attributes);
   expect(of('run execute')).toEqual([expect.objectContaining({ 'codedock.run.attempt': 1 })]);

@@ -14,7 +14,7 @@ import {
 import { type ReceivedSpan, startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
 import { PATIENT } from '../gates/policies.js';
 import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
-import { expectTraces, exportTo, spansOfRun } from './collected.js';
+import { expectTraces, exportTo } from './collected.js';
 
 const SOURCES = path.join(repositoryRoot(), 'tests/src/traces');
 const OTEL = ['OTEL_EXPORTER_OTLP_ENDPOINT', 'OTEL_EXPORTER_OTLP_PROTOCOL', 'OTEL_BSP_SCHEDULE_DELAY'];
@@ -125,7 +125,7 @@ test('a run is one tree from the request to the plugins and back, linked where t
       ...turn(2),
     ]),
   ]);
-  const spans = spansOfRun(receiver, run.id);
+  const spans = receiver.spansOfRun(run.id);
   const [enqueue] = named(spans, 'run enqueue');
   const [execute] = named(spans, 'run execute');
   expect(execute?.links).toEqual([{ traceId: enqueue?.traceId, spanId: enqueue?.spanId }]);
@@ -155,7 +155,7 @@ test('a vetoed tool has its gate and no execution', async () => {
     'runner: run execute',
     ...inside([...turn(1, ...gate('runner', 'beforeToolCall', 'tools/pre-execute')), ...turn(2)]),
   ]);
-  const [asked] = named(spansOfRun(receiver, run.id), 'gate beforeToolCall');
+  const [asked] = named(receiver.spansOfRun(run.id), 'gate beforeToolCall');
   expect(asked).toMatchObject({ failed: false, attributes: { 'codedock.decision': 'block' } });
 });
 
@@ -178,7 +178,7 @@ test('a run that waited for an approval is two attempts, the later one linked to
     'runner: run execute',
     ...inside(['runner: turn 1', '  runner: execute_tool ping', ...turn(2)]),
   ]);
-  expectLinked(spansOfRun(receiver, run.id));
+  expectLinked(receiver.spansOfRun(run.id));
 });
 
 test('a run whose runner was killed goes on in a trace that is linked, and nothing hangs in the air', async () => {
@@ -201,7 +201,7 @@ test('a run whose runner was killed goes on in a trace that is linked, and nothi
     ]),
   ];
   await expectTraces(receiver, run.id, [...request(), ...attempt(' !'), ...attempt('', 'runner: chat recorded')]);
-  const spans = spansOfRun(receiver, run.id);
+  const spans = receiver.spansOfRun(run.id);
   expectLinked(spans);
   const lost = named(spans, 'run execute').find(({ failed }) => failed);
   expect(lost?.attributes).toMatchObject({ 'codedock.run.attempt': 1, 'codedock.outcome': 'lost' });
@@ -218,7 +218,7 @@ test('a run that its runner hands over at SIGTERM goes on in an attempt that is 
   await system.waitForEnd(run.id, 60_000);
   await eventually(
     () => {
-      const spans = spansOfRun(receiver, run.id);
+      const spans = receiver.spansOfRun(run.id);
       expectLinked(spans);
       // Its runner lived to tell: the attempt was handed back, not lost.
       const outcomes = named(spans, 'run execute').map(({ attributes }) => [
@@ -240,7 +240,7 @@ test('a plugin that hangs has a span that says so, and the gate and its caller g
   const hung = (name: string, port: string) => gate('runner', name, port, [], 'hanging');
   await eventually(
     () => {
-      const spans = spansOfRun(receiver, run.id);
+      const spans = receiver.spansOfRun(run.id);
       const [asked] = named(spans, 'plugin hanging tools/pre-execute');
       expect(asked).toMatchObject({ failed: true, attributes: { 'codedock.outcome': 'timeout' } });
     },
@@ -283,7 +283,7 @@ test('a plugin that speaks NDJSON is told the trace, and its call-backs belong t
       '  runner: chat fake',
     ]),
   ]);
-  const [asked] = named(spansOfRun(receiver, run.id), 'plugin lines agent/pre-step');
+  const [asked] = named(receiver.spansOfRun(run.id), 'plugin lines agent/pre-step');
   const told = await eventuallyDefined(async () => {
     const { rows } = await system.db.query<{ text: string }>("SELECT text FROM memory WHERE name = 'trace'");
     return rows[0]?.text;

@@ -2,7 +2,7 @@ import type { App } from '@codedock/platform';
 import { Command } from 'commander';
 import { config, environment } from '../config.js';
 import { print, table } from '../output.js';
-import type { Finding } from './finding.js';
+import { about, type Finding } from './finding.js';
 
 const APPS = ['gateway', 'runner', 'plugin-host'] as const satisfies readonly App[];
 
@@ -35,14 +35,8 @@ async function examine(url: string, app: App | undefined): Promise<Finding[]> {
   const databaseUrl = await config.databaseUrl().catch(() => undefined);
   const known = databaseUrl === undefined ? environment : { ...environment, DATABASE_URL: databaseUrl };
   const queueUrl = environment['QUEUE_URL'] || databaseUrl;
-  const skipped = (check: string, variable: string): Finding[] => [
-    {
-      check,
-      state: 'skipped',
-      where: variable,
-      detail: 'not set here',
-      remedy: `Set ${variable} as the services have it.`,
-    },
+  const skipped = (check: string, variable: string) => [
+    about(check, variable).skipped('not set here', `Set ${variable} as the services have it.`),
   ];
   return [
     ...checkConfiguration(app === undefined ? (databaseUrl === undefined ? [] : ['gateway', 'runner']) : [app], known),

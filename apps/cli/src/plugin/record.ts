@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { finished } from 'node:stream/promises';
 import type { ReadableStream } from 'node:stream/web';
-import { type ApiClient, ApiFailure } from '../api-client.js';
+import { type ApiClient, failureOf } from '../api-client.js';
 
 /** What is recorded, and until when. */
 export interface RecordOptions {
@@ -77,9 +77,4 @@ async function openFile({ file, append }: RecordOptions): Promise<WriteStream> {
     });
   });
   return stream;
-}
-
-async function failureOf(response: Response): Promise<ApiFailure> {
-  const problem = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-  return new ApiFailure(response.status, problem.code ?? 'unknown', problem.detail ?? response.statusText);
 }

@@ -1,11 +1,11 @@
-import { type ChildProcess, spawn } from 'node:child_process';
-import { inheritedVariables } from '../config.js';
+import { spawn } from 'node:child_process';
+import { environment } from '../config.js';
 
 /** How a program that was run ended. */
 export interface Ended {
   /** 128 and the like for a signal. */
   readonly code: number;
-  /** stdout and stderr as they came; empty where they were shown. */
+  /** stdout and stderr as they came. */
   readonly output: string;
 }
 
@@ -14,8 +14,6 @@ export interface RunOptions {
   readonly folder: string;
   /** Variables beside those of this process. */
   readonly variables?: Readonly<Record<string, string>>;
-  /** Its output goes to this process's own instead of being collected. */
-  readonly shown?: boolean;
 }
 
 const signalled = 128;
@@ -23,15 +21,15 @@ const signalled = 128;
 /** Runs a program to its end. @throws Error when it cannot be started, with the remedy where it is not installed. */
 export function runProgram(program: string, args: readonly string[], options: RunOptions): Promise<Ended> {
   return new Promise((resolve, reject) => {
-    const { folder, variables, shown = false } = options;
-    const child: ChildProcess = spawn(program, args, {
+    const { folder, variables } = options;
+    const child = spawn(program, args, {
       cwd: folder,
-      stdio: ['ignore', shown ? 'inherit' : 'pipe', shown ? 'inherit' : 'pipe'],
-      ...(variables === undefined ? {} : { env: { ...inheritedVariables, ...variables } }),
+      stdio: ['ignore', 'pipe', 'pipe'],
+      ...(variables === undefined ? {} : { env: { ...environment, ...variables } }),
     });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) {
-      stream?.setEncoding('utf8').on('data', (text: string) => {
+      stream.setEncoding('utf8').on('data', (text: string) => {
         output += text;
       });
     }
