@@ -81,7 +81,7 @@ export interface LedgerPayloads {
   };
   /** The request was sent and no outcome came back; the call is not repeated. */
   'tool.outcome_unknown': { readonly callId: string; readonly tool: string; readonly error: string };
-  /** Tokens of this turn, and of the run so far. */
+  /** Tokens of this turn, or of a summary in it that came to nothing, and of the run so far. */
   'turn.usage_recorded': { readonly usage: Usage; readonly total: Usage };
   /**
    * Older messages were summarised by the model: `summary` stands for them from now on, `summarised` of them since the

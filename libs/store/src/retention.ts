@@ -1,8 +1,14 @@
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
-import { type PrunedBatch, RETAINED, type RetentionDays, type RetentionStore } from './retention-contract.js';
+import {
+  type PrunedBatch,
+  RETAINED,
+  type Retained,
+  type RetentionDays,
+  type RetentionStore,
+} from './retention-contract.js';
 
-type DaysRow = Record<'events' | 'audit' | 'messages', number | null>;
+type DaysRow = Record<Retained, number | null>;
 
 const COLUMNS = { events: 'event_retention_days', audit: 'audit_retention_days', messages: 'message_retention_days' };
 const SHOWN = RETAINED.map((kind) => `${COLUMNS[kind]} AS ${kind}`).join(', ');

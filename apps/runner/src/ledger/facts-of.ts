@@ -71,6 +71,10 @@ export class FactsOf {
     };
   }
 
+  usageRecorded(turn: Turn, usage: Usage): Fact {
+    return { events: [this.#usageRecorded(turn, usage)], changes: { run: { usage } } };
+  }
+
   assistantStarted(turn: Turn): Fact {
     return { events: [this.#event('assistant.started', {}, turn.id)], changes: {} };
   }
@@ -80,7 +84,6 @@ export class FactsOf {
   }
 
   assistantCompleted(turn: Turn, reply: TurnReply): Fact {
-    this.#usage = addUsage(this.#usage, reply.usage);
     const completed = this.#event(
       'assistant.completed',
       { message: reply.message, finishReason: reply.finishReason, ...(reply.repaired === true && { repaired: true }) },
@@ -89,7 +92,7 @@ export class FactsOf {
     return {
       events: [
         completed,
-        this.#event('turn.usage_recorded', { usage: reply.usage, total: this.#usage }, turn.id),
+        this.#usageRecorded(turn, reply.usage),
         ...reply.calls.map((call) =>
           this.#event('tool.call_started', { callId: call.id, tool: call.name, arguments: call.arguments }, turn.id),
         ),
@@ -198,6 +201,11 @@ export class FactsOf {
 
   extensionEmitted(extension: string, name: string, payload: JsonValue): Fact {
     return { events: [this.#event('extension.event', { extension, name, payload })], changes: {} };
+  }
+
+  #usageRecorded(turn: Turn, usage: Usage): NewLedgerEvent {
+    this.#usage = addUsage(this.#usage, usage);
+    return this.#event('turn.usage_recorded', { usage, total: this.#usage }, turn.id);
   }
 
   #event<T extends LedgerEventType>(type: T, payload: LedgerPayloads[T], turnId?: string): NewLedgerEvent {

@@ -90,6 +90,20 @@ const reply = (text: string, calls: ToolCall[] = []): TurnReply => ({
 });
 
 describe('write combining', () => {
+  it('counts a call of which nothing is stored in the totals that follow', async () => {
+    const { ledger, database } = open();
+    await Promise.all([
+      ledger.usageRecorded(turn, { inputTokens: 5, outputTokens: 1 }),
+      ledger.assistantCompleted(turn, reply('hi')),
+    ]);
+    expect(database.batches[0]?.events).toMatchObject([
+      { type: 'turn.usage_recorded', payload: { usage: { inputTokens: 5, outputTokens: 1 } } },
+      { type: 'assistant.completed' },
+      { type: 'turn.usage_recorded', payload: { total: { inputTokens: 8, outputTokens: 5 } } },
+    ]);
+    expect(database.batches[0]?.changes?.run?.usage).toEqual({ inputTokens: 7, outputTokens: 4 });
+  });
+
   it('stores facts of one moment in one statement, later ones in the next, in order', async () => {
     const { ledger, database } = open();
     const slow = gateOf();

@@ -21,6 +21,7 @@ import {
   type ToolResult,
   type Turn,
   type TurnReply,
+  type Usage,
   wellFormedJson,
 } from '@codedock/domain';
 import type { AppendBatch, Appended, Changes, ScratchpadChange, SitedRecord } from '@codedock/store';
@@ -149,6 +150,10 @@ export class RunLedger implements Ledger {
 
   contextCompacted(turn: Turn, compacted: ContextCompacted): Promise<void> {
     return this.#note(this.#factsOf.contextCompacted(turn, compacted));
+  }
+
+  usageRecorded(turn: Turn, usage: Usage): Promise<void> {
+    return this.#note(this.#factsOf.usageRecorded(turn, usage));
   }
 
   assistantStarted(turn: Turn): Promise<void> {

@@ -161,6 +161,18 @@ describe('a context that has become too long', () => {
     expect(loop.model.requests.length).toBeLessThanOrEqual(1);
   });
 
+  it.each<[string, FixtureOptions]>([
+    ['is empty', { script: [say('  ')] }],
+    ['is no shorter', { script: [say('y'.repeat(40_000))] }],
+    ['is stopped by a hook', { script: [say('x')], hooks: { afterModelCall: () => ({ kind: 'stop', reason: 'no' }) } }],
+    ['breaks a hook', { script: [say('x')], hooks: { afterModelCall: () => Promise.reject(new Error('broken')) } }],
+  ])('counts what the summary has cost, also when it %s', async (_, options) => {
+    const loop = fixture(options);
+    await loop.run();
+    expect(loop.ledger.snapshot().usage).toEqual({ inputTokens: 10, outputTokens: 5 });
+    expect(loop.journal.filter((line) => /^(usageRecorded|contextCompacted)/.test(line))).toEqual(['usageRecorded 1']);
+  });
+
   it('that cannot be shortened ends the run with the message that is too long, without a model call', async () => {
     const loop = fixture({ snapshot: { messages: [message('own', 'user', 'x'.repeat(100_000), 'run')] } });
     expect(await loop.run()).toMatchObject({

@@ -2,6 +2,7 @@ import {
   addUsage,
   checkpointMessage,
   type Message,
+  type ModelReply,
   type NewCheckpoint,
   type ToolDefinition,
   type Turn,
@@ -61,6 +62,32 @@ async function summarise(attempt: Attempt, turn: Turn, plan: Summary): Promise<S
   const context = await contextFor(attempt, turn, [...plan.older, instructionOf(attempt)]);
   if ('kind' in context) return context;
   const reply = await replyTo(attempt, turn, context);
+  let checkpoint: NewCheckpoint | Stop | undefined;
+  try {
+    checkpoint = await checkpointOf(attempt, turn, plan, reply);
+  } finally {
+    state.usage = addUsage(state.usage, reply.usage);
+    // No fact of a summary will tell what the call has cost.
+    if (checkpoint === undefined || 'kind' in checkpoint) attempt.note(ports.ledger.usageRecorded(turn, reply.usage));
+  }
+  if ('kind' in checkpoint) return checkpoint;
+  const messages = [checkpointMessage(checkpoint, snapshot.sessionId), ...plan.kept];
+  const fact = { checkpoint, usage: reply.usage, remaining: messages.length };
+  await attempt.commit(ports.ledger.contextCompacted(turn, fact));
+  state.messages = messages;
+  state.checkpointId = checkpoint.id;
+  state.measured = undefined;
+  return undefined;
+}
+
+/** The checkpoint that a reply makes, once the gate has seen it. */
+async function checkpointOf(
+  attempt: Attempt,
+  turn: Turn,
+  plan: Summary,
+  reply: ModelReply,
+): Promise<NewCheckpoint | Stop> {
+  const { snapshot, ports } = attempt;
   const said = messageOf(attempt, turn, { ...reply, toolCalls: [] }).message;
   const decision = await askOrEnd(
     attempt,
@@ -77,19 +104,11 @@ async function summarise(attempt: Attempt, turn: Turn, plan: Summary): Promise<S
     firstKept: plan.firstKept,
     createdAt: attempt.timestamp,
   };
-  const message = checkpointMessage(checkpoint, snapshot.sessionId);
   if (summary === '') throw failed('the model gave no summary');
-  if (sizeOfMessage(message).bytes >= plan.freed.bytes) {
+  if (sizeOfMessage(checkpointMessage(checkpoint, snapshot.sessionId)).bytes >= plan.freed.bytes) {
     throw failed('the summary that the model gave is no shorter than what it stands for');
   }
-  const messages = [message, ...plan.kept];
-  const fact = { checkpoint, usage: reply.usage, remaining: messages.length };
-  await attempt.commit(ports.ledger.contextCompacted(turn, fact));
-  state.messages = messages;
-  state.checkpointId = checkpoint.id;
-  state.measured = undefined;
-  state.usage = addUsage(state.usage, reply.usage);
-  return undefined;
+  return checkpoint;
 }
 
 async function replyTo(attempt: Attempt, turn: Turn, context: Parameters<typeof callModel>[2]) {

@@ -23,6 +23,7 @@ import {
   type Turn,
   type TurnReply,
   toolMessageOf,
+  type Usage,
 } from '@codedock/domain';
 
 /** What a test may do when a fact is about to be stored: wait, or throw to refuse it. */
@@ -146,6 +147,11 @@ export class MemoryLedger implements Ledger {
         usage: addUsage(this.stored.usage, usage),
       });
     });
+  }
+  usageRecorded(turn: Turn, usage: Usage) {
+    return this.fact('usageRecorded', `${turn.iteration}`, () =>
+      this.set({ usage: addUsage(this.stored.usage, usage) }),
+    );
   }
   assistantStarted(turn: Turn) {
     return this.fact('assistantStarted', `${turn.iteration}`);

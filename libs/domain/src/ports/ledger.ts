@@ -59,6 +59,8 @@ export interface Ledger {
   turnRestarted(turn: Turn, reason: 'attempt' | 'model_retry'): Promise<void>;
   /** Must be committed before a model call relies on it: a resumed run begins with the checkpoint. */
   contextCompacted(turn: Turn, compacted: ContextCompacted): Promise<void>;
+  /** A model call of the turn was paid for although nothing of its reply is stored. */
+  usageRecorded(turn: Turn, usage: Usage): Promise<void>;
   assistantStarted(turn: Turn): Promise<void>;
   /** Coalesced: at most one row per 50 ms or 2 KiB. */
   assistantDelta(turn: Turn, text: string): void;
