@@ -10,4 +10,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261206000001_long_queues',
   '20261206000002_bounded_pending',
   '20261207000000_retention',
+  '20261207000001_checkpoint_retention',
 ];

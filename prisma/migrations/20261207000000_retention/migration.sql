@@ -91,6 +91,8 @@ ALTER TABLE "stream_tokens" ADD CONSTRAINT "stream_tokens_tenant_id_session_id_f
 -- AddForeignKey
 ALTER TABLE "stream_tokens" ADD CONSTRAINT "stream_tokens_tenant_id_session_id_run_id_fkey" FOREIGN KEY ("tenant_id", "session_id", "run_id") REFERENCES "runs"("tenant_id", "session_id", "id") ON DELETE CASCADE ON UPDATE CASCADE;
 
+
+
 -- ─── What Prisma cannot express ──────────────────────────────────────────────────────────────────────────────────────
 
 ALTER TABLE "tenants" ADD CONSTRAINT "tenants_retention" CHECK (
@@ -147,8 +149,8 @@ BEGIN
 END
 $$;
 
--- Takes what was said in runs that ended before: their messages, the summaries they made, tool calls with executions, and
--- approvals; and notices of no run. Whole runs, oldest first, and none while a run of the session is not over: it reads all of them.
+-- Takes what was said in runs that ended before: their messages, tool calls with executions, and approvals; and notices
+-- of no run. Whole runs, oldest first, and none while a run of the session is not over: it reads all of them.
 CREATE FUNCTION codedock_prune_messages(p_tenant uuid, p_before timestamptz, p_after uuid, p_limit integer) RETURNS jsonb
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -182,7 +184,6 @@ BEGIN
         DELETE FROM messages WHERE run_id = v_run;
         GET DIAGNOSTICS v_count = ROW_COUNT;
         v_left := v_left - v_count;
-        DELETE FROM context_checkpoints WHERE run_id = v_run;
         DELETE FROM approvals WHERE run_id = v_run;
         DELETE FROM tool_calls WHERE run_id = v_run;
         EXIT WHEN v_left <= 0;
