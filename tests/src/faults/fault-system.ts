@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { TERMINAL_EVENTS } from '@codedock/domain';
@@ -53,6 +53,13 @@ export interface RunInput {
   readonly idempotencyKey?: string;
 }
 
+/** What came of one request that a client sent or sent again. */
+export interface SeenAnswer {
+  /** HTTP status; undefined when the connection broke. */
+  readonly status: number | undefined;
+  readonly ms: number;
+}
+
 /** A system under faults: real processes, an effect sink, a client on every session, and all it takes to judge it. */
 export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
   readonly sink: EffectSink;
@@ -60,9 +67,11 @@ export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSe
   readonly provider: RecordingProvider;
   /** Speaks with a gateway that is alive now; the next in turn for each request. */
   readonly api: Api;
-  /** A new session, followed by a client. */
+  /** Of every request that made a session or a run, in the order in which they were answered. */
+  readonly answers: readonly SeenAnswer[];
+  /** A new session, followed by a client; tried again under its idempotency key while the service cannot. */
   createSession(body?: Record<string, unknown>): Promise<string>;
-  /** Starts a run and expects 201; tried again under its idempotency key when the gateway dies. */
+  /** Starts a run and expects 201; tried again under its idempotency key when the gateway dies or refuses for now. */
   start(input: RunInput): Promise<RunView>;
   /** The client that follows a session. */
   recorderOf(sessionId: string): SessionRecorder;
@@ -155,6 +164,19 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     return urls[turn % urls.length] ?? system.url;
   };
   const api: Api = (...given) => apiOf(url(), system.key)(...given);
+  const answers: SeenAnswer[] = [];
+  /** Sends, and remembers what came of it. */
+  const seen = async <T extends { readonly status: number }>(post: () => Promise<T>): Promise<T> => {
+    const began = performance.now();
+    let status: number | undefined;
+    try {
+      const answer = await post();
+      ({ status } = answer);
+      return answer;
+    } finally {
+      answers.push({ status, ms: performance.now() - began });
+    }
+  };
 
   const replacing = new Set<Promise<unknown>>();
   const watch = (each: TestProcess, startAnother: () => Promise<TestProcess>) => {
@@ -180,7 +202,9 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   };
 
   const createSession = async (body: Record<string, unknown> = {}): Promise<string> => {
-    const answer = await api<{ id: string }>('POST', '/v1/sessions', body);
+    const headers = { 'idempotency-key': randomUUID() };
+    const post = () => api<{ id: string }>('POST', '/v1/sessions', body, { headers });
+    const answer = await untilAnswered(() => seen(post));
     if (answer.status !== 201) throw new Error(`no session: ${answer.status} ${JSON.stringify(answer.body)}`);
     const sessionId = answer.body.id;
     recorders.set(sessionId, recordSession({ sessionId, tenantId, key: system.key, url }));
@@ -191,12 +215,9 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     const session = sessionId ?? (await createSession());
     const body = { content: fakeScript(...script), ...input };
     const headers = idempotencyKey === undefined ? {} : { 'idempotency-key': idempotencyKey };
-    const post = () => api<{ run: RunView }>('POST', `/v1/sessions/${session}/runs`, body, { headers });
+    const post = () => seen(() => api<{ run: RunView }>('POST', `/v1/sessions/${session}/runs`, body, { headers }));
     // Only a keyed request may be repeated: nobody knows whether the broken one was accepted.
-    const answer =
-      idempotencyKey === undefined
-        ? await post()
-        : await eventually(async () => answered(await post()), { timeoutMs: 60_000 });
+    const answer = idempotencyKey === undefined ? await post() : await untilAnswered(post);
     if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
     const { run } = answer.body;
     accepted.push(run.id);
@@ -272,6 +293,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     sink,
     provider,
     api,
+    answers,
     waitForRun,
     waitForEnd: (runId, timeoutMs) => waitForRun(runId, ({ status }) => ENDED.has(status), timeoutMs),
     createSession,
@@ -307,8 +329,18 @@ function programOf(service: string): string {
   return path.join(__dirname, 'programs', `${service}-process.js`);
 }
 
-function answered<T extends { readonly status: number; readonly body: unknown }>(answer: T): T {
-  // Another gateway, or the same request of a dead one, may be at it still.
-  if (answer.status === 409 || answer.status >= 500) throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
-  return answer;
+/** Sends again what was not answered or refused for now: as a client does with an idempotency key. */
+function untilAnswered<T extends { readonly status: number; readonly body: unknown }>(
+  post: () => Promise<T>,
+): Promise<T> {
+  return eventually(
+    async () => {
+      const answer = await post();
+      // 409: another gateway, or the same request of a dead one, may be at it still.
+      if (answer.status === 409 || answer.status === 429 || answer.status >= 500)
+        throw new Error(`${answer.status} ${JSON.stringify(answer.body)}`);
+      return answer;
+    },
+    { timeoutMs: 60_000, intervalMs: 100, what: 'an answer other than a refusal for now' },
+  ) as Promise<T>;
 }

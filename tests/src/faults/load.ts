@@ -1,0 +1,60 @@
+import { randomUUID } from 'node:crypto';
+import type { FaultSystem, RunInput, SeenAnswer } from './fault-system.js';
+
+/** Runs that are started one after another in some lanes, as good clients do, until it is stopped. */
+export interface Load {
+  /** Runs that have completed so far. */
+  completed(): number;
+  /** Starts no further run; resolves when those under way have completed, rejects when one ended otherwise. */
+  stop(): Promise<LoadReport>;
+}
+
+/** What the clients of a load saw. */
+export interface LoadReport {
+  readonly runIds: readonly string[];
+  /** `12 × 503, 1 × none, the longest answer 1,020 ms` */
+  readonly seen: string;
+}
+
+/** A model call with a tool call, then an answer. */
+const SCRIPT: RunInput['script'] = [{ toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'done' }];
+
+/** Begins to start runs, each in a new session and under an idempotency key. */
+export function startLoad(system: FaultSystem, lanes: number, script: RunInput['script'] = SCRIPT): Load {
+  const runIds: string[] = [];
+  const first = system.answers.length;
+  let over = false;
+  const lane = async () => {
+    while (!over) {
+      const run = await system.start({ script, idempotencyKey: randomUUID() });
+      const { status, stopReason } = await system.waitForEnd(run.id);
+      if (status !== 'completed') throw new Error(`run ${run.id} is ${status} (${stopReason})`);
+      runIds.push(run.id);
+    }
+  };
+  const driving = Promise.allSettled(Array.from({ length: lanes }, lane));
+  return {
+    completed: () => runIds.length,
+    async stop() {
+      over = true;
+      for (const lane of await driving) if (lane.status === 'rejected') throw lane.reason;
+      return { runIds, seen: summaryOf(system.answers.slice(first)) };
+    },
+  };
+}
+
+/** What came of requests, by status, but those that went well. */
+export function summaryOf(answers: readonly SeenAnswer[]): string {
+  const odd = answers.filter(({ status }) => status !== 201).map(({ status }) => status ?? 'no answer');
+  const counted = [...new Set(odd)].map((status) => `${odd.filter((each) => each === status).length} × ${status}`);
+  const longest = Math.round(Math.max(0, ...answers.map(({ ms }) => ms)));
+  return [...counted, `the longest answer ${longest} ms`].join(', ');
+}
+
+/** Milliseconds from `since` (of `performance.now()`) until a run that is started now has been accepted and completed. */
+export async function recovered(system: FaultSystem, since: number): Promise<number> {
+  const run = await system.start({ script: SCRIPT, idempotencyKey: randomUUID() });
+  const { status, stopReason } = await system.waitForEnd(run.id, 60_000);
+  if (status !== 'completed') throw new Error(`after the fault run ${run.id} is ${status} (${stopReason})`);
+  return performance.now() - since;
+}

@@ -1,0 +1,90 @@
+import { once } from 'node:events';
+import { connect, createServer, type Server } from 'node:net';
+import { eventually } from '@codedock/testkit';
+import { startTcpProxy, type TcpProxy } from './tcp-proxy.js';
+
+let echo: Server;
+let proxy: TcpProxy;
+
+beforeEach(async () => {
+  echo = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.pipe(socket);
+  });
+  await new Promise<void>((resolve) => echo.listen(0, '127.0.0.1', resolve));
+});
+
+afterEach(async () => {
+  await proxy.close();
+  await new Promise((resolve) => echo.close(resolve));
+});
+
+const echoPort = () => (echo.address() as { port: number }).port;
+
+/** A client that keeps what it hears. */
+async function client() {
+  const socket = connect(proxy.port, '127.0.0.1');
+  let heard = '';
+  let closed = false;
+  socket.on('error', () => undefined);
+  socket.on('data', (bytes) => {
+    heard += bytes.toString();
+  });
+  socket.on('close', () => {
+    closed = true;
+  });
+  await once(socket, 'connect');
+  return {
+    say: (text: string) => socket.write(text),
+    hears: (text: string) => eventually(() => heard === text, { what: text }),
+    heard: () => heard,
+    closes: () => eventually(() => closed, { what: 'the end of the connection' }),
+  };
+}
+
+test('bytes pass until the way is cut, which ends old and new connections, and again when it is healed', async () => {
+  proxy = await startTcpProxy({ to: echoPort() });
+  const one = await client();
+  one.say('a');
+  await one.hears('a');
+  proxy.cut();
+  await one.closes();
+  await (await client()).closes();
+  proxy.heal();
+  const two = await client();
+  two.say('b');
+  await two.hears('b');
+});
+
+test('a black hole swallows bytes of old and new connections and tells nobody; healed, they arrive', async () => {
+  proxy = await startTcpProxy({ to: echoPort() });
+  const one = await client();
+  one.say('a');
+  await one.hears('a');
+  proxy.stall();
+  one.say('b');
+  const two = await client();
+  two.say('c');
+  expect([one.heard(), two.heard()]).toEqual(['a', '']);
+  proxy.heal();
+  await one.hears('ab');
+  await two.hears('c');
+});
+
+test('a filter sees both directions and may end a connection instead of passing an answer', async () => {
+  const asked: string[] = [];
+  proxy = await startTcpProxy({
+    to: echoPort(),
+    filter: () => ({
+      fromClient: (bytes) => void asked.push(bytes.toString()),
+      fromServer: (bytes) => (bytes.toString() === 'bad' ? 'sever' : bytes),
+    }),
+  });
+  const one = await client();
+  one.say('good');
+  await one.hears('good');
+  one.say('bad');
+  await one.closes();
+  expect(asked).toEqual(['good', 'bad']);
+  expect(one.heard()).toBe('good');
+});
