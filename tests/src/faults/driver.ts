@@ -51,7 +51,7 @@ export async function runSuite(options: SuiteOptions): Promise<SuiteResult> {
 }
 
 async function runProfile(profile: Profile, options: SuiteOptions, outcomes: CaseOutcome[]): Promise<void> {
-  const stage = new Stage(profile);
+  const stage = new Stage(profile, options.print);
   for (const each of options.cases) {
     if (!each.tiers.includes(options.tier) || !each.profiles.includes(profile)) continue;
     const outcome = await runCase(each, stage, options);
@@ -68,16 +68,21 @@ async function runProfile(profile: Profile, options: SuiteOptions, outcomes: Cas
 /** The systems of one profile. */
 class Stage {
   readonly profile: Profile;
+  readonly #print: SuiteOptions['print'];
   #standing: FaultSystem | undefined;
   #own: FaultSystem[] = [];
 
-  constructor(profile: Profile) {
+  constructor(profile: Profile, print: SuiteOptions['print']) {
     this.profile = profile;
+    this.#print = print;
   }
 
   async standing(): Promise<FaultSystem> {
     // A machine that is busy starting both profiles may be too slow for one of the many connections.
-    this.#standing ??= await startFaultSystem(this.profile).catch(() => startFaultSystem(this.profile));
+    this.#standing ??= await startFaultSystem(this.profile).catch((error: unknown) => {
+      this.#print(`  the standing system of ${this.profile} is started again: ${(error as Error).message}`);
+      return startFaultSystem(this.profile);
+    });
     return this.#standing;
   }
 

@@ -192,10 +192,12 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   for (const runner of system.runners) watch(runner, () => system.startRunner());
   for (const gateway of system.gateways) watch(gateway, () => system.startGateway());
 
+  /** Why processes that were to replace the dead did not start. */
+  const unstarted: string[] = [];
   /** An orchestrator starts again what could not connect on a busy machine. */
   const untilStarted = async (start: () => Promise<TestProcess>): Promise<TestProcess | undefined> => {
     for (let tries = 0; tries < 5 && !ending; tries += 1) {
-      const started = await start().catch(() => undefined);
+      const started = await start().catch((error: unknown) => void unstarted.push((error as Error).message));
       if (started !== undefined) return started;
     }
     return undefined;
@@ -230,10 +232,11 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   const whole: FaultSystem['whole'] = async (timeoutMs = 120_000) => {
     if (!replaced) return;
     await eventually(
-      () =>
-        replacing.size === 0 &&
-        alive(system.gateways).length >= wanted.gateways &&
-        alive(system.runners).length >= wanted.runners,
+      () => {
+        const [gateways, runners] = [alive(system.gateways).length, alive(system.runners).length];
+        if (replacing.size === 0 && gateways >= wanted.gateways && runners >= wanted.runners) return;
+        throw new Error([`${gateways} gateways, ${runners} runners are alive`, ...unstarted].join('; '));
+      },
       { timeoutMs, what: 'the dead to be replaced' },
     );
   };

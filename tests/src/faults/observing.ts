@@ -1,6 +1,7 @@
 import { eventually } from '@codedock/testkit';
 import type { RunView } from '../system.js';
-import type { FaultSystem } from './fault-system.js';
+import { type FaultSystem, LEASE_MS } from './fault-system.js';
+import { countRunOut, leasesIn } from './programs/told-leases.js';
 
 /** A tool call as its row says now. */
 export interface SeenCall {
@@ -76,13 +77,19 @@ export async function resumedAfter(
 }
 
 /**
- * How often a runner that got no time lost the lease of a run: the machine's doing, and legal. Each loss explains one claim
- * more than the case has caused.
+ * How many leases of a run ran out before another attempt took it: their runner was dead, or got no time, which is the
+ * machine's doing and legal. A run that was taken from a runner whose lease was alive does not count.
  */
-export function lostLeases({ runners }: Pick<FaultSystem, 'runners'>, runId: string): number {
-  const lines = runners.flatMap((runner) => runner.stdout().split('\n'));
-  return lines.filter((line) => line.includes(runId) && line.includes('left to its next lease')).length;
+export function leasesRunOut({ runners }: Pick<FaultSystem, 'runners'>, runId: string): number {
+  return countRunOut(leasesIn(outputsOf(runners), runId), LEASE_MS);
 }
+
+/** Whether a runner that held the run has died since. */
+export function lostItsRunner({ runners }: Pick<FaultSystem, 'runners'>, runId: string): boolean {
+  return leasesIn(outputsOf(runners.filter((runner) => runner.hasExited())), runId).size > 0;
+}
+
+const outputsOf = (runners: FaultSystem['runners']) => runners.map((runner) => runner.stdout());
 
 /** Approves everything that a run waits for, once it waits. */
 export async function approveAll(system: FaultSystem, runId: string): Promise<void> {

@@ -1,7 +1,7 @@
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
-import { approveAll, callsOf, resumedAfter } from '../observing.js';
+import { approveAll, callsOf, leasesRunOut, lostItsRunner, resumedAfter } from '../observing.js';
 import { CRASH_POINTS, type CrashPoint, crashing } from '../programs/crash-points.js';
 
 /** How many die about the same time: a run whose runner is taken by others five times in a row would be given up. */
@@ -21,6 +21,14 @@ const script = (at: CrashPoint) => [
 
 /** Places at which a call was begun and has no outcome: it, and only it, becomes unknown. */
 const UNKNOWN: ReadonlySet<CrashPoint> = new Set(['after-intent', 'after-effect', 'before-outcome']);
+
+/** Places at which the run holds no lease that would have to run out. */
+const WITHOUT_LEASE: ReadonlySet<CrashPoint> = new Set([
+  'after-commit-before-reply',
+  'in-approval',
+  'after-terminal',
+  'before-ack',
+]);
 
 /** R2: a process dies at each named place. */
 export const crashPoints: FaultCase = {
@@ -57,14 +65,21 @@ async function dieAt(system: FaultSystem, point: CrashPoint): Promise<number | u
   const [death, ...further] = system.deaths(run.id);
   if (further.length > 0) throw new Error(`${point}: ${further.length + 1} deaths; right is one`);
   if (ended.status !== 'completed') throw new Error(`${point}: the run is ${ended.status} (${ended.stopReason})`);
+  const own = death === undefined || WITHOUT_LEASE.has(point) ? 0 : 1;
+  const lostToOthers = leasesRunOut(system, run.id) > own;
   for (const { name, state } of await callsOf(system, run.id)) {
     const unknown = state === 'unknown';
     if (UNKNOWN.has(point) && !unknown && death !== undefined)
       throw new Error(`${point}: the call of ${name} is ${state}, and nobody knows`);
     // One whose runner dies of another run as well may be unknown at any place.
-    if (!UNKNOWN.has(point) && !unknown && state !== 'succeeded') throw new Error(`${point}: ${name} is ${state}`);
+    const right = state === 'succeeded' || (unknown && lostToOthers);
+    if (!UNKNOWN.has(point) && !right) throw new Error(`${point}: ${name} is ${state}`);
   }
-  if (death === undefined) return 'spared';
+  if (death === undefined) {
+    if (!lostToOthers && !lostItsRunner(system, run.id))
+      throw new Error(`${point}: the run passed the place and nobody died, of this run or another`);
+    return 'spared';
+  }
   // After the approval is stored, and before anybody was rung, there is no lease that must run out.
   if (point === 'in-approval' || point === 'after-commit-before-reply') return undefined;
   return resumedAfter(system, run.id, death);

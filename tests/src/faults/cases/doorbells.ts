@@ -2,7 +2,7 @@ import { createDoorbell, createLiveBus } from '@codedock/queue';
 import { reconcileOnce } from '@codedock/runs';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
-import { lostLeases } from '../observing.js';
+import { leasesRunOut } from '../observing.js';
 
 const ignored = () => undefined;
 
@@ -26,7 +26,7 @@ export const duplicateDoorbells: FaultCase = {
         );
       }
       const { status, attempt } = await system.waitForEnd(run.id);
-      if (status !== 'completed' || attempt > 1 + lostLeases(system, run.id))
+      if (status !== 'completed' || attempt > 1 + leasesRunOut(system, run.id))
         throw new Error(`the run is ${status} after ${attempt} claims`);
     } finally {
       await doorbell.close();
@@ -58,7 +58,7 @@ export const reconcilersAtOnce: FaultCase = {
       runs.map(async ({ id }) => {
         const { status, attempt } = await system.waitForEnd(id);
         if (status !== 'completed') throw new Error(`run ${id} is ${status}`);
-        return attempt - lostLeases(system, id);
+        return attempt - leasesRunOut(system, id);
       }),
     );
     const more = claims.filter((attempt) => attempt > 1).length;

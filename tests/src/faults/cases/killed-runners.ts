@@ -3,7 +3,7 @@ import { eventually } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { type FaultSystem, LEASE_MS } from '../fault-system.js';
-import { actingOrEnded, callsOf, resumedAfter } from '../observing.js';
+import { actingOrEnded, callsOf, leasesRunOut, resumedAfter } from '../observing.js';
 
 /** Runs in flight all the time. */
 const IN_FLIGHT = 8;
@@ -94,6 +94,11 @@ async function kill({ random }: CaseContext, system: FaultSystem, flights: Set<F
   }
 }
 
+function rightStates(tool: string, held: boolean, runOut: boolean): readonly string[] {
+  if (held) return [tool === TOOLS.effectful ? 'unknown' : 'succeeded'];
+  return runOut ? ['succeeded', 'unknown'] : ['succeeded'];
+}
+
 /** The calls that are flagged are those that were held when their runner died, and resumed is every run. */
 async function judge(system: FaultSystem, ended: readonly Flight[]): Promise<number[]> {
   const resumeMs: number[] = [];
@@ -101,10 +106,11 @@ async function judge(system: FaultSystem, ended: readonly Flight[]): Promise<num
     const run = await system.waitForEnd(runId);
     if (run.status !== 'completed') throw new Error(`run ${runId} is ${run.status} (${run.stopReason})`);
     const call = (await callsOf(system, runId)).find(({ id }) => id === callId);
-    // Held when its runner died: no outcome can be known. One that was let go may have lost the race with a kill; that the
-    // flagged calls are those without a stored outcome, and no others, is the checker's to say.
+    // Held when its runner died: no outcome can be known. One that was let go may have lost the race with a kill, and its
+    // lease has run out then; that the flagged calls are those without a stored outcome, and no others, is the checker's to
+    // say.
     const held = own.length > 0;
-    const right = held && tool === TOOLS.effectful ? ['unknown'] : held ? ['succeeded'] : ['succeeded', 'unknown'];
+    const right = rightStates(tool, held, leasesRunOut(system, runId) > 0);
     if (!right.includes(call?.state ?? ''))
       throw new Error(`call ${callId} of ${tool} is ${call?.state}; right is ${right}`);
     const { rows } = await system.db.query<{ n: number }>(

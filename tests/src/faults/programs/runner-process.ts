@@ -4,6 +4,7 @@ import 'reflect-metadata';
 import { createLogger, Shutdown, startTelemetry } from '@codedock/platform';
 import { readRunnerConfig, startRunner } from '@codedock/runner';
 import { crashingRunner, dieOnce } from './crash-points.js';
+import { tellingLeases } from './told-leases.js';
 
 async function main(): Promise<void> {
   const die = dieOnce(process.env['FAULTS_DEATHS'] ?? '/dev/null');
@@ -13,7 +14,13 @@ async function main(): Promise<void> {
   const shutdown = new Shutdown({ logger, deadlineMs: config.runnerDrainTimeoutMs + 10_000 });
   shutdown.register('telemetry', () => telemetry.shutdown());
   shutdown.listen();
-  await startRunner({ config, logger, telemetry, shutdown, around: (parts) => crashingRunner(parts, die) });
+  await startRunner({
+    config,
+    logger,
+    telemetry,
+    shutdown,
+    around: (parts) => crashingRunner(tellingLeases(parts), die),
+  });
 }
 
 main().catch((error: unknown) => {
