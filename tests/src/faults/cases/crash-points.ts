@@ -1,3 +1,4 @@
+import { eventually } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
@@ -62,9 +63,15 @@ async function dieAt(system: FaultSystem, point: CrashPoint): Promise<number | u
   const run = await system.start({ script: script(point), ...crashing(point), idempotencyKey: crypto.randomUUID() });
   if (point === 'in-approval') await approveAll(system, run.id);
   const ended = await system.waitForEnd(run.id);
+  if (ended.status !== 'completed') throw new Error(`${point}: the run is ${ended.status} (${ended.stopReason})`);
+  const lostByOthers = () => leasesRunOut(system, run.id) > 0 || lostItsRunner(system, run.id);
+  // The last places are behind the end that is waited for.
+  await eventually(() => system.deaths(run.id).length > 0 || lostByOthers(), {
+    timeoutMs: 30_000,
+    what: `${point}: a process to die of the run, or of another while it held this one`,
+  });
   const [death, ...further] = system.deaths(run.id);
   if (further.length > 0) throw new Error(`${point}: ${further.length + 1} deaths; right is one`);
-  if (ended.status !== 'completed') throw new Error(`${point}: the run is ${ended.status} (${ended.stopReason})`);
   const own = death === undefined || WITHOUT_LEASE.has(point) ? 0 : 1;
   const lostToOthers = leasesRunOut(system, run.id) > own;
   for (const { name, state } of await callsOf(system, run.id)) {
@@ -75,11 +82,7 @@ async function dieAt(system: FaultSystem, point: CrashPoint): Promise<number | u
     const right = state === 'succeeded' || (unknown && lostToOthers);
     if (!UNKNOWN.has(point) && !right) throw new Error(`${point}: ${name} is ${state}`);
   }
-  if (death === undefined) {
-    if (!lostToOthers && !lostItsRunner(system, run.id))
-      throw new Error(`${point}: the run passed the place and nobody died, of this run or another`);
-    return 'spared';
-  }
+  if (death === undefined) return 'spared';
   // After the approval is stored, and before anybody was rung, there is no lease that must run out.
   if (point === 'in-approval' || point === 'after-commit-before-reply') return undefined;
   return resumedAfter(system, run.id, death);
