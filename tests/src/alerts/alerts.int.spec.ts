@@ -171,6 +171,24 @@ if (missing !== undefined) {
     for (const { expr } of dashboardQueries()) await prometheus.query(expr);
   }, 120_000);
 
+  it.each([
+    'codedock_gate_duration_bucket{gate="beforeInput"}',
+    'codedock_gate_duration_bucket{gate="beforeToolCall"}',
+    'codedock_plugin_duration_bucket',
+    'codedock_model_duration_bucket',
+    'codedock_tool_duration_bucket',
+    'codedock_queue_wait_bucket',
+    'codedock_run_duration_bucket',
+    'codedock_event_append_duration_bucket',
+  ])('leads from a bucket to a trace: %s', async (series) => {
+    await eventually(async () => {
+      const [exemplar] = await prometheus.exemplars(series);
+      const { trace_id: traceId, span_id: spanId } = exemplar?.labels ?? {};
+      const spans = receiver.spans().filter((span) => span.traceId === traceId && span.spanId === spanId);
+      expect({ series, exemplar, spans }).toMatchObject({ exemplar: {}, spans: [{ traceId }] });
+    }, LONG);
+  });
+
   it('CodeDockGateSlow: a policy takes longer than a second', async () => {
     await system.waitForEnd((await started('hello', { metadata: { slow: true } })).id);
     await expected('CodeDockGateSlow');

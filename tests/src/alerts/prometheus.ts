@@ -9,10 +9,18 @@ interface Sample {
   readonly value: readonly [number, string];
 }
 
+/** A measurement that names its trace. */
+interface Exemplar {
+  readonly labels: { readonly trace_id: string; readonly span_id: string };
+  readonly value: string;
+}
+
 /** A real Prometheus that scrapes and judges five times a second. */
 export interface Prometheus {
   readonly process: TestProcess;
   query(expr: string): Promise<readonly Sample[]>;
+  /** Exemplars of the last minutes in every series that the query selects. */
+  exemplars(query: string): Promise<readonly Exemplar[]>;
   /** Names of the alerts that fire now. */
   firing(): Promise<string[]>;
 }
@@ -39,6 +47,7 @@ export async function startPrometheus(
       `--config.file=${file('prometheus.yaml')}`,
       `--storage.tsdb.path=${file('data')}`,
       `--web.listen-address=${url.slice('http://'.length)}`,
+      '--enable-feature=exemplar-storage',
       '--log.level=warn',
     ],
     ready: `${url}/-/ready`,
@@ -54,6 +63,13 @@ export async function startPrometheus(
   return {
     process,
     query: async (expr) => (await ask<{ result: readonly Sample[] }>(`query?query=${encodeURIComponent(expr)}`)).result,
+    exemplars: async (query) => {
+      const now = Date.now() / 1_000;
+      const series = await ask<{ exemplars: readonly Exemplar[] }[]>(
+        `query_exemplars?query=${encodeURIComponent(query)}&start=${now - 600}&end=${now + 60}`,
+      );
+      return series.flatMap(({ exemplars }) => exemplars);
+    },
     firing: async () => {
       const { alerts } = await ask<{ alerts: { state: string; labels: { alertname: string } }[] }>('alerts');
       return [...new Set(alerts.filter(({ state }) => state === 'firing').map(({ labels }) => labels.alertname))];

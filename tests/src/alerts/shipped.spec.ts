@@ -20,6 +20,17 @@ it('every query of rules and dashboard is PromQL over metrics of the product', (
   expect(() => metricsOf('sum by (a (b)')).toThrow(/no PromQL/);
 });
 
+it('every latency of the dashboard shows exemplars', () => {
+  const { panels } = JSON.parse(read('grafana/codedock.json')) as {
+    panels: { targets: { expr: string; exemplar?: boolean }[] }[];
+  };
+  const latencies = panels.flatMap(({ targets }) =>
+    targets.filter(({ expr }) => expr.startsWith('histogram_quantile')),
+  );
+  expect(latencies.length).toBeGreaterThan(10);
+  for (const query of latencies) expect(query).toMatchObject({ exemplar: true });
+});
+
 it('alert names are unique', () => {
   const names = shippedRules().groups.flatMap((group) => group.rules.map(({ alert }) => alert));
   expect(new Set(names).size).toBe(names.length);

@@ -13,7 +13,7 @@ export class MetricsController {
   constructor(@Inject(METRICS_HANDLER) private readonly handler: Telemetry['metricsHandler']) {}
 
   @Endpoint('GET', 'metrics', {
-    summary: 'Metrics in the Prometheus format',
+    summary: 'Metrics in the Prometheus format, or as OpenMetrics where the Accept header asks for it',
     tag: 'Service',
     scopes: [],
     answers: { 200: { description: 'All metrics.', mediaType: 'text/plain' } },

@@ -38,7 +38,7 @@ function finish(span: Span, durationMs: number, decision: string, code: string |
   span.setAttribute(ATTRIBUTES.decision, decision);
   if (code !== undefined) span.setAttribute(ATTRIBUTES.outcome, code);
   span.end();
-  metrics.gateDuration.record(durationMs, { gate: GATE, outcome: code ?? decision });
+  metrics.gateDuration.record(durationMs, { gate: GATE, outcome: code ?? decision }, span);
   metrics.gateDecisions.add(1, { gate: GATE, decision });
   if (code === undefined) return;
   metrics.gateFailures.add(1, { gate: GATE, code });

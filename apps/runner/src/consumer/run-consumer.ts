@@ -6,6 +6,7 @@ import { ATTRIBUTES, type Logger, metrics, withSpan } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbellWorker, type DoorbellWorker, type QueueReporter } from '@codedock/queue';
 import { leaseRun, type RunPorts } from '@codedock/runs';
+import type { Span } from '@opentelemetry/api';
 import { type Execution, executeRun } from '../execution/execute-run.js';
 import type { LeaseTimes } from '../execution/lease-watch.js';
 import type { RunLedger } from '../ledger/run-ledger.js';
@@ -59,7 +60,6 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
     const leased = await leaseRun({ ...runs, hooks, bus: collecting(runs.bus, committed) }, runId, options.lease.ttlMs);
     if (leased.kind === 'nothing') return;
     const { snapshot, trace, queuedMs } = leased;
-    if (queuedMs !== null) metrics.queueWait.record(queuedMs, {});
     let ledger: Pick<RunLedger, 'scratchpad'> = snapshot;
     const noticed: NoticedRun = {
       tenantId: snapshot.tenantId,
@@ -86,6 +86,7 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
         },
       },
       async (span) => {
+        if (queuedMs !== null) metrics.queueWait.record(queuedMs, {}, span);
         attempt.closeLost();
         const spans = new RunSpans((turn) => attempt.turnIds(turn));
         const started = performance.now();
@@ -125,7 +126,7 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
         );
         spans.end();
         span.setAttribute(ATTRIBUTES.outcome, execution.kind);
-        account(logger, snapshot, execution, performance.now() - started);
+        account(logger, snapshot, execution, performance.now() - started, span);
       },
     );
   };
@@ -206,7 +207,7 @@ function collecting(bus: LiveBus, into: LedgerEvent[]): LiveBus {
   return listenedBus(bus, (push) => into.push(...(push.events ?? [])));
 }
 
-function account(logger: Logger, snapshot: RunSnapshot, execution: Execution, durationMs: number): void {
+function account(logger: Logger, snapshot: RunSnapshot, execution: Execution, durationMs: number, span: Span): void {
   const { runId, attempt } = snapshot;
   if (execution.kind === 'lost') {
     metrics.leaseLosses.add(1, {});
@@ -214,7 +215,7 @@ function account(logger: Logger, snapshot: RunSnapshot, execution: Execution, du
     return;
   }
   const end = execution.kind === 'ended' ? execution.left.end : undefined;
-  if (end !== undefined) metrics.runDuration.record(snapshot.elapsedMs + durationMs, { status: end.status });
+  if (end !== undefined) metrics.runDuration.record(snapshot.elapsedMs + durationMs, { status: end.status }, span);
   // The ledger and the metrics have every run; a line for each that simply completed would be most of the log.
   logger[end?.status === 'completed' ? 'debug' : 'info'](
     { runId, attempt, left: execution.kind, ...(end === undefined ? {} : end), durationMs: Math.round(durationMs) },

@@ -12,6 +12,7 @@ import type { Hooks } from '@codedock/hooks';
 import { metrics } from '@codedock/platform';
 import { appendFacts, endingOf, handBackRun, parkRun, type RunPorts, terminateRun } from '@codedock/runs';
 import type { AppendBatch, Appended, Left } from '@codedock/store';
+import { trace } from '@opentelemetry/api';
 import { sha256 } from '../adapters.js';
 import { RunLedger } from '../ledger/run-ledger.js';
 import { type LeaseTimes, LeaseWatch } from './lease-watch.js';
@@ -88,7 +89,7 @@ export async function executeRun(
 async function timedAppend(runs: RunPorts, batch: AppendBatch): Promise<Appended> {
   const started = performance.now();
   const appended = await appendFacts(runs, batch);
-  metrics.eventAppend.record(performance.now() - started, {});
+  metrics.eventAppend.record(performance.now() - started, {}, trace.getActiveSpan());
   return appended;
 }
 

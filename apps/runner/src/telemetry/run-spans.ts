@@ -90,7 +90,7 @@ export class RunSpans {
           recordFailure(span, error);
           throw error;
         } finally {
-          metrics.modelDuration.record(performance.now() - started, { provider, outcome });
+          metrics.modelDuration.record(performance.now() - started, { provider, outcome }, span);
           span.end();
           void Promise.resolve(chunks.return?.()).catch(() => undefined);
         }
@@ -130,7 +130,7 @@ export class RunSpans {
         }
         if (outcome !== 'succeeded') span.setStatus({ code: SpanStatusCode.ERROR });
         span.end();
-        metrics.toolDuration.record(performance.now() - started, { tool: name, outcome });
+        metrics.toolDuration.record(performance.now() - started, { tool: name, outcome }, span);
         return execution;
       },
     };
@@ -235,7 +235,7 @@ function finish(
   span.setAttributes(attributes);
   if (decision === 'could_not_ask') span.setStatus({ code: SpanStatusCode.ERROR, message: code ?? decision });
   span.end();
-  metrics.gateDuration.record(durationMs, { gate, outcome: code ?? decision });
+  metrics.gateDuration.record(durationMs, { gate, outcome: code ?? decision }, span);
   metrics.gateDecisions.add(1, { gate, decision });
   if (decision !== 'could_not_ask') return;
   metrics.gateFailures.add(1, { gate, code: code ?? 'gate_unavailable' });

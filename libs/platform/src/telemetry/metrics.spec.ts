@@ -1,5 +1,6 @@
 import { type IncomingMessage, ServerResponse } from 'node:http';
 import { Writable } from 'node:stream';
+import { TraceFlags, trace } from '@opentelemetry/api';
 import { createLogger } from '../logging/index.js';
 import { metrics } from './metrics.js';
 import { startTelemetry, type Telemetry } from './start-telemetry.js';
@@ -18,7 +19,7 @@ beforeAll(() => {
 });
 afterAll(() => telemetry.shutdown());
 
-function scrape(): Promise<string> {
+function scrape(accept?: string): Promise<string> {
   return new Promise((resolve) => {
     let text = '';
     const response = new ServerResponse({ method: 'GET' } as IncomingMessage);
@@ -30,7 +31,7 @@ function scrape(): Promise<string> {
     });
     response.assignSocket(socket as never);
     response.once('finish', () => resolve(text));
-    telemetry.metricsHandler?.({} as IncomingMessage, response);
+    telemetry.metricsHandler?.({ headers: { accept } } as IncomingMessage, response);
   });
 }
 
@@ -76,6 +77,25 @@ test('buckets lie where gates answer: from half a millisecond, close around the 
   expect(bucketsOf(text, 'codedock_queue_wait')).toEqual(
     '0.05 0.1 0.25 0.5 1 2.5 5 10 30 60 120 300 600 1800 3600 14400 +Inf'.split(' '),
   );
+});
+
+test('who asks for OpenMetrics gets it, with the trace of the last slow one, and nobody else', async () => {
+  const [traceId, spanId] = ['a'.repeat(32), 'b'.repeat(16)];
+  const span = trace.wrapSpanContext({ traceId, spanId, traceFlags: TraceFlags.SAMPLED });
+  metrics.gateDuration.record(1_950, { gate: 'beforeToolCall', outcome: 'block' }, span);
+  metrics.gateDuration.record(1_960, { gate: 'beforeToolCall', outcome: 'block' });
+  const text = await scrape('application/openmetrics-text; version=1.0.0');
+  expect(text).toContain('content-type: application/openmetrics-text; version=1.0.0; charset=utf-8');
+  expect(text).toMatch(
+    new RegExp(
+      `^codedock_gate_duration_bucket{gate="beforeToolCall",outcome="block",le="2"} 2 # {trace_id="${traceId}",span_id="${spanId}"} 1\\.95 \\d+(\\.\\d+)?$`,
+      'm',
+    ),
+  );
+  expect(text.match(/trace_id/g)).toHaveLength(1);
+  expect(text).toMatch(/^# TYPE codedock_gate_decisions counter$/m);
+  expect(text).toMatch(/\n# EOF\n/);
+  expect(await scrape()).not.toContain('trace_id');
 });
 
 test('without an endpoint no span is made, and the work runs', async () => {

@@ -1,5 +1,6 @@
-import { type Attributes, metrics as api, type Meter, type MeterProvider } from '@opentelemetry/api';
+import { type Attributes, metrics as api, type Meter, type MeterProvider, type Span } from '@opentelemetry/api';
 import { boundedLabels } from './bounded-labels.js';
+import { BucketExemplars } from './bucket-exemplars.js';
 
 const METER = 'codedock';
 // Seconds. Gates answer in milliseconds and have a budget of 2 s, so the limits are close around both.
@@ -9,7 +10,8 @@ const LONG_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600
 
 /** Durations of something; given in milliseconds, exported in seconds. At /metrics dots are underscores. */
 export interface DurationMetric<A extends Attributes> {
-  record(milliseconds: number, attributes: A): void;
+  /** `span` is the one that was measured, or the one it was measured in: sampled, it becomes its bucket's exemplar. */
+  record(milliseconds: number, attributes: A, span?: Span): void;
 }
 
 /** How often something happened. */
@@ -20,6 +22,15 @@ export interface CountMetric<A extends Attributes> {
 /** How much there is now. */
 export interface LevelMetric<A extends Attributes> {
   set(value: number, attributes: A): void;
+}
+
+const exemplars: BucketExemplars[] = [];
+
+/** Every exemplar of every histogram, as OpenMetrics writes them, by the sample each belongs to. */
+export function exemplarsBySample(): ReadonlyMap<string, string> {
+  const bySample = new Map<string, string>();
+  for (const each of exemplars) each.write(bySample);
+  return bySample;
 }
 
 /** Attributes of a metric without any. */
@@ -135,7 +146,16 @@ function duration<A extends Attributes>(
     }),
   );
   const bounded = boundedLabels<A>();
-  return { record: (milliseconds, attributes) => histogram().record(milliseconds / 1_000, bounded(attributes)) };
+  const kept = new BucketExemplars(name, boundaries);
+  exemplars.push(kept);
+  return {
+    record(milliseconds, attributes, span) {
+      const seconds = milliseconds / 1_000;
+      const labels = bounded(attributes);
+      histogram().record(seconds, labels);
+      kept.keep(seconds, labels, span);
+    },
+  };
 }
 
 function count<A extends Attributes>(name: string, description: string): CountMetric<A> {

@@ -9,6 +9,7 @@ import { readTelemetryRequest } from '../config/telemetry-environment.js';
 import type { Logger } from '../logging/index.js';
 import { captureContent } from './content.js';
 import { metrics } from './metrics.js';
+import { metricsHandler } from './metrics-handler.js';
 import { spanProcessors } from './span-export.js';
 import { SpanIdGenerator } from './span-ids.js';
 
@@ -24,7 +25,7 @@ export interface TelemetryOptions {
 export interface Telemetry {
   /** Whether spans are exported. */
   readonly traces: boolean;
-  /** Answers /metrics in the Prometheus format; absent when telemetry is off. */
+  /** Answers /metrics, in the Prometheus format or as OpenMetrics; absent when telemetry is off. */
   readonly metricsHandler: ((request: IncomingMessage, response: ServerResponse) => void) | undefined;
   /** Sends what is left, for at most 3 s. Never throws. */
   shutdown(): Promise<void>;
@@ -86,7 +87,7 @@ export function startTelemetry(options: TelemetryOptions): Telemetry {
     if (request.spans) for (const reason of ['queue_full', 'export_failed']) metrics.spansDropped.add(0, { reason });
     return {
       traces: request.spans !== undefined,
-      metricsHandler: (incoming, response) => prometheus.getMetricsRequestHandler(incoming, response),
+      metricsHandler: metricsHandler(prometheus),
       shutdown: () => endWithin(sdk, options.logger),
     };
   } catch (error) {

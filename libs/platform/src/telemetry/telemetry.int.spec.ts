@@ -156,7 +156,7 @@ const DROPPED = `
     response.assignSocket(new Writable({ write(chunk, _, done) { text += chunk; done(); } }));
     response.once('finish', () => resolve(Object.fromEntries(
       [...text.matchAll(/^codedock_telemetry_spans_dropped_total\\{reason="(\\w+)"\\} (\\d+)$/gm)].map(([, reason, count]) => [reason, Number(count)]))));
-    telemetry.metricsHandler({}, response);
+    telemetry.metricsHandler({ headers: {} }, response);
   });`;
 
 /** Emits more at once than the queue holds, waits for what the collector does to it, and prints how many were dropped. */
