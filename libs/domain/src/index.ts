@@ -10,6 +10,7 @@ export * from './json.js';
 export * from './ledger-event.js';
 export * from './message.js';
 export * from './offered-tools.js';
+export * from './plugin-name.js';
 export * from './ports/clock.js';
 export * from './ports/doorbell.js';
 export * from './ports/gate-call.js';

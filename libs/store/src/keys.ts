@@ -5,6 +5,9 @@ import type { ApiKey as KeyRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
 import type { ApiKey, KeyStore } from './key-contract.js';
 
+/** Of a row `k` of `api_keys`: neither revoked nor expired. */
+export const LIVE_KEY = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())';
+
 /** API keys: hashes only, bound to a tenant. */
 export function keyStore(database: Database): KeyStore {
   return {
@@ -119,7 +122,7 @@ export function keyStore(database: Database): KeyStore {
            t.requests_per_second
          FROM api_keys k JOIN tenants t ON t.id = k.tenant_id
          WHERE (k.hash = $1 OR k.former_hash = $1 AND k.former_until > clock_timestamp())
-           AND k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())`,
+           AND ${LIVE_KEY}`,
         [hash],
       );
       const row = rows[0];

@@ -3,14 +3,14 @@ import type { Database } from './database.js';
 import { INSTALLATION } from './installation.js';
 import type { PluginValueChange, PluginValueStore, PluginValueView } from './plugin-value-contract.js';
 
-interface InfoRow {
+interface ShownRow {
   key: string;
   tenant_id: string;
   updated_by: string;
   updated_at: string;
 }
 
-const INFO = 'key, tenant_id, updated_by, codedock_time(updated_at) AS updated_at';
+const SHOWN = 'key, tenant_id, updated_by, codedock_time(updated_at) AS updated_at';
 
 /** Settings and secrets of plugins. A change and its audit row are one statement. */
 export function pluginValueStore(database: Database): PluginValueStore {
@@ -62,12 +62,12 @@ export function pluginValueStore(database: Database): PluginValueStore {
       ),
 
     async settings({ tenantId, plugin }) {
-      const rows = await database.rows<InfoRow & { value: JsonValue }>(
-        `SELECT ${INFO}, value FROM plugin_settings WHERE tenant_id IN ($1, $3) AND plugin = $2
+      const rows = await database.rows<ShownRow & { value: JsonValue }>(
+        `SELECT ${SHOWN}, value FROM plugin_settings WHERE tenant_id IN ($1, $3) AND plugin = $2
          ORDER BY key, tenant_id = $3`,
         [tenantId, plugin, INSTALLATION],
       );
-      return rows.map((row) => ({ ...infoOf(row), value: row.value }));
+      return rows.map((row) => ({ ...viewOf(row), value: row.value }));
     },
 
     async secret({ tenantId, plugin, key }) {
@@ -100,16 +100,16 @@ export function pluginValueStore(database: Database): PluginValueStore {
       ),
 
     async secrets({ tenantId, plugin }) {
-      const rows = await database.rows<InfoRow>(
-        `SELECT ${INFO} FROM plugin_secrets WHERE tenant_id IN ($1, $3) AND plugin = $2 ORDER BY key, tenant_id = $3`,
+      const rows = await database.rows<ShownRow>(
+        `SELECT ${SHOWN} FROM plugin_secrets WHERE tenant_id IN ($1, $3) AND plugin = $2 ORDER BY key, tenant_id = $3`,
         [tenantId, plugin, INSTALLATION],
       );
-      return rows.map(infoOf);
+      return rows.map(viewOf);
     },
   };
 }
 
-function infoOf(row: InfoRow): PluginValueView {
+function viewOf(row: ShownRow): PluginValueView {
   return {
     key: row.key,
     scope: row.tenant_id === INSTALLATION ? 'global' : 'tenant',

@@ -1,9 +1,8 @@
 import { isId, type Scope } from '@codedock/domain';
 import type { Database } from './database.js';
 import { existing, missing } from './identity.js';
+import { LIVE_KEY } from './keys.js';
 import type { StreamTokenStore } from './stream-token-contract.js';
-
-const LIVE_KEY = 'k.revoked_at IS NULL AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())';
 
 /** Stream tokens: short-lived, bound to a session or run and to the key they act for. */
 export function streamTokenStore(database: Database): StreamTokenStore {

@@ -1,14 +1,14 @@
-const pattern = /^[a-z0-9][a-z0-9-]{0,62}$/;
+import { isPluginName } from '@codedock/domain';
 
 /** Checks what a plugin, and so its folder, is to be called. @throws Error with the rule, and a name that keeps to it. */
 export function requirePluginName(name: string): void {
-  if (pattern.test(name)) return;
+  if (isPluginName(name)) return;
   const better = name
     .toLowerCase()
     .replace(/[^a-z0-9-]+/g, '-')
     .replace(/^-+|-+$/g, '')
     .slice(0, 63);
-  const hint = pattern.test(better) ? `, such as ${better}` : '';
+  const hint = isPluginName(better) ? `, such as ${better}` : '';
   throw new Error(
     `"${name}" is no plugin name: take lower-case letters, digits and "-", not "-" first, at most 63 characters${hint}.`,
   );

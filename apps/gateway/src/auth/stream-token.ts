@@ -1,12 +1,18 @@
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { AppError } from '@codedock/domain';
 import type { Store } from '@codedock/store';
 import type { FastifyRequest } from 'fastify';
 import type { Caller } from './caller.js';
 
 /** Begins as API keys do, so that it is kept out of logs as they are. */
-export const STREAM_TOKEN_PREFIX = 'cdk_stream_';
-const TOKEN = new RegExp(`^${STREAM_TOKEN_PREFIX}[A-Za-z0-9_-]{43}$`);
+const PREFIX = 'cdk_stream_';
+const TOKEN = new RegExp(`^${PREFIX}[A-Za-z0-9_-]{43}$`);
+
+/** A new token, and the hash that is all that is stored of it. */
+export function newStreamToken(): { readonly token: string; readonly hash: string } {
+  const token = `${PREFIX}${randomBytes(32).toString('base64url')}`;
+  return { token, hash: hashOf(token) };
+}
 
 /** The token of a request for an event stream; undefined where there is none, or a header says who asks. */
 export function streamTokenOf(request: FastifyRequest): string | undefined {
@@ -27,12 +33,14 @@ export async function streamCaller(
 ): Promise<Caller> {
   const { sessionId, runId } = request.params as { sessionId?: string; runId?: string };
   const target = { ...(sessionId === undefined ? {} : { sessionId }), ...(runId === undefined ? {} : { runId }) };
-  const owner = TOKEN.test(token)
-    ? await tokens.authenticate(createHash('sha256').update(token).digest('hex'), target)
-    : undefined;
+  const owner = TOKEN.test(token) ? await tokens.authenticate(hashOf(token), target) : undefined;
   if (owner !== undefined) return owner;
   throw new AppError(
     'unauthenticated',
     'The stream token is unknown, expired, or for another session or run; get one from POST /v1/stream-tokens.',
   );
+}
+
+function hashOf(token: string): string {
+  return createHash('sha256').update(token).digest('hex');
 }

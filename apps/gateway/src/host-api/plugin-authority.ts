@@ -1,4 +1,4 @@
-import { AppError, type JsonObject } from '@codedock/domain';
+import { AppError, isPluginName, type JsonObject } from '@codedock/domain';
 import type { Logger } from '@codedock/platform';
 import { type Capability, compileMatch, type VerifiedCapability } from '@codedock/plugin-bridge';
 import type { host } from '@codedock/proto';
@@ -21,7 +21,6 @@ export interface Authority {
   readonly capability: Capability;
 }
 
-const PLUGIN_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 /** Milliseconds for which a call-back outside of any call may act. */
 const BACKGROUND_MS = 60_000;
 
@@ -68,7 +67,7 @@ export class PluginAuthority {
   }
 
   private async decide(caller: host.Caller | undefined, callBack: CallBack): Promise<Decision> {
-    if (caller === undefined || !PLUGIN_NAME.test(caller.plugin)) return refused('the caller names no plugin');
+    if (caller === undefined || !isPluginName(caller.plugin)) return refused('the caller names no plugin');
     if (this.verify === undefined) return refused('no key to check capabilities is configured');
     if (caller.background && caller.capability.length === 0) return this.inBackground(caller, callBack);
     const verified = this.verify(caller.capability, this.now());

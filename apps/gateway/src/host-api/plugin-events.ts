@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { AppError, LEDGER_EVENT_TYPES, wellFormedText } from '@codedock/domain';
+import { AppError, isPluginName, LEDGER_EVENT_TYPES, wellFormedText } from '@codedock/domain';
 import type { CapabilitySigner } from '@codedock/plugin-bridge';
 import { host, plugin } from '@codedock/proto';
 import type { DeliverableEvent, Store } from '@codedock/store';
@@ -11,7 +11,6 @@ const MAX_BYTES = 1024 * 1024;
 const SHORTEST_HOLD_MS = 1_000;
 const LONGEST_HOLD_MS = 120_000;
 const MAX_ERROR = 1_024;
-const PLUGIN_NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const DELIVERABLE: ReadonlySet<string> = new Set(LEDGER_EVENT_TYPES.filter((type) => type !== 'assistant.delta'));
 
 /** Events for plugins with durable delivery, as plugin-hosts fetch them. */
@@ -97,6 +96,6 @@ export class PluginEvents {
 
 function pluginOf(caller: host.Caller | undefined): string {
   const name = caller?.plugin ?? '';
-  if (!PLUGIN_NAME.test(name)) throw new AppError('invalid_request', 'The caller names no plugin.');
+  if (!isPluginName(name)) throw new AppError('invalid_request', 'The caller names no plugin.');
   return name;
 }

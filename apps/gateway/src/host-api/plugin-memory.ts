@@ -1,5 +1,6 @@
-import { AppError, isWellFormed } from '@codedock/domain';
+import { AppError } from '@codedock/domain';
 import type { MemoryOwner, MemoryScope, Store } from '@codedock/store';
+import { isMemoryName, MAX_MEMORY_NAME, MAX_MEMORY_TEXT } from '../memory/memory-bounds.js';
 import type { Authority } from './plugin-authority.js';
 
 const SCOPES: Readonly<Record<string, MemoryScope>> = {
@@ -9,10 +10,6 @@ const SCOPES: Readonly<Record<string, MemoryScope>> = {
   tenant: 'tenant',
   workspace: 'tenant',
 };
-
-/** Longest name of a memory entry, and longest text, UTF-16 code units. */
-const MAX_NAME = 200;
-const MAX_TEXT = 100_000;
 
 /**
  * Whose memory a plugin means.
@@ -37,12 +34,12 @@ export async function memoryOwner(store: Store, { capability }: Authority, scope
 
 /** @throws AppError `invalid_request` for a name that is empty, too long or ill-formed. */
 export function requireName(name: string): string {
-  if (name.length > 0 && name.length <= MAX_NAME && isWellFormed(name)) return name;
-  throw new AppError('invalid_request', `A memory name has 1 to ${MAX_NAME} well-formed characters.`);
+  if (isMemoryName(name)) return name;
+  throw new AppError('invalid_request', `A memory name has 1 to ${MAX_MEMORY_NAME} well-formed characters.`);
 }
 
 /** @throws AppError `too_large` for a text over the limit. */
 export function requireText(text: string): string {
-  if (text.length <= MAX_TEXT) return text;
-  throw new AppError('too_large', `A memory text or notice has at most ${MAX_TEXT} characters.`);
+  if (text.length <= MAX_MEMORY_TEXT) return text;
+  throw new AppError('too_large', `A memory text or notice has at most ${MAX_MEMORY_TEXT} characters.`);
 }

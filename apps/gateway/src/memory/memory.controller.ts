@@ -7,7 +7,6 @@ import { defined, toPageBy } from '../http/shapes.js';
 import { notFound } from '../http/validation.js';
 import { STORE, type Store } from '../tokens.js';
 import {
-  isMemoryName,
   type ListMemory,
   listMemory,
   memoryEntry,
@@ -17,6 +16,7 @@ import {
   type WhoseMemory,
   whoseMemory,
 } from './memory.schema.js';
+import { isMemoryName } from './memory-bounds.js';
 
 const TAG = 'Memory';
 /** Entries of one session, user or tenant that can be made here. */

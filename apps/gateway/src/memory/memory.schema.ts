@@ -1,16 +1,13 @@
 import { z } from 'zod';
 import { instant, page } from '../http/shapes.js';
-
-/** Longest name, owner and text of a memory entry, UTF-16 code units. */
-const MAX_NAME = 200;
-const MAX_TEXT = 100_000;
+import { MAX_MEMORY_NAME, MAX_MEMORY_TEXT } from './memory-bounds.js';
 
 const which = {
   scope: z.enum(['session', 'user', 'tenant']).describe("A session's, an end user's, or the tenant's."),
   owner: z
     .string()
     .min(1)
-    .max(MAX_NAME)
+    .max(MAX_MEMORY_NAME)
     .optional()
     .describe('Id of the session, or name of the user; not for the tenant.'),
 };
@@ -26,11 +23,11 @@ export const listMemory = z
   .strictObject({
     ...which,
     limit: page.limit,
-    cursor: z.string().min(1).max(MAX_NAME).optional().describe('`nextCursor` of the former page.'),
+    cursor: z.string().min(1).max(MAX_MEMORY_NAME).optional().describe('`nextCursor` of the former page.'),
     query: z
       .string()
       .min(1)
-      .max(MAX_NAME)
+      .max(MAX_MEMORY_NAME)
       .optional()
       .describe('Only entries whose name or text contains it, ignoring case.'),
   })
@@ -38,7 +35,7 @@ export const listMemory = z
 export type ListMemory = z.infer<typeof listMemory>;
 
 export const putMemory = z
-  .strictObject({ ...which, text: z.string().max(MAX_TEXT) })
+  .strictObject({ ...which, text: z.string().max(MAX_MEMORY_TEXT) })
   .refine(fits, OWNER)
   .meta({ id: 'PutMemory' });
 export type PutMemory = z.infer<typeof putMemory>;
@@ -53,8 +50,3 @@ export const memoryPage = z
     nextCursor: z.string().nullable().describe('Null on the last page.'),
   })
   .meta({ id: 'MemoryPage' });
-
-/** Whether a name can be one of an entry. */
-export function isMemoryName(name: string): boolean {
-  return name.length > 0 && name.length <= MAX_NAME;
-}

@@ -1,7 +1,5 @@
-import { AppError } from '@codedock/domain';
+import { AppError, isPluginName } from '@codedock/domain';
 import type { PluginHosts, Store } from '../tokens.js';
-
-const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 
 /**
  * A misspelt name must not look like a success; while no host answers, the name cannot be checked and is taken.
@@ -17,7 +15,7 @@ export async function requireKnownPlugin(store: Store, hosts: PluginHosts, name:
 
 /** Whether a plugin could have this name at all. @throws AppError `plugin_not_found`. */
 export function requirePluginName(name: string): void {
-  if (!NAME.test(name)) throw notFound();
+  if (!isPluginName(name)) throw notFound();
 }
 
 function notFound(): AppError {

@@ -1,7 +1,6 @@
-import { createHash, randomBytes } from 'node:crypto';
 import { Body, Controller, Inject } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
-import { STREAM_TOKEN_PREFIX } from '../auth/stream-token.js';
+import { newStreamToken } from '../auth/stream-token.js';
 import { Endpoint } from '../http/endpoint.js';
 import { defined } from '../http/shapes.js';
 import { STORE, type Store } from '../tokens.js';
@@ -21,12 +20,12 @@ export class StreamTokensController {
     problems: ['not_found'],
   })
   async create(@By() { tenantId, keyId }: Caller, @Body() { sessionId, runId, ttlSeconds }: CreateStreamToken) {
-    const token = `${STREAM_TOKEN_PREFIX}${randomBytes(32).toString('base64url')}`;
+    const { token, hash } = newStreamToken();
     const session = sessionId ?? (await this.store.runs.get(tenantId, runId ?? '')).sessionId;
     const expiresAt = await this.store.streamTokens.create({
       tenantId,
       keyId,
-      hash: createHash('sha256').update(token).digest('hex'),
+      hash,
       sessionId: session,
       ttlMs: ttlSeconds * 1_000,
       ...defined({ runId }),

@@ -3,9 +3,6 @@ import { access, lstat, open, realpath } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { AppError } from '@codedock/domain';
 
-/** What a plugin folder may be called. */
-export const pluginName = /^[a-z0-9][a-z0-9-]{0,62}$/;
-
 /** Whether a path lies in a folder; both absolute, without links. */
 export function isInside(root: string, path: string): boolean {
   return path.startsWith(root.endsWith(sep) ? root : root + sep);

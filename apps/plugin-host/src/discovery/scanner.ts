@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readdir, readFile, realpath, stat } from 'node:fs/promises';
 import { basename, dirname, join, relative } from 'node:path';
-import { AppError, canonicalJson, isAppError } from '@codedock/domain';
+import { AppError, canonicalJson, isAppError, isPluginName } from '@codedock/domain';
 import { defaultSettings, type PluginSettings, parseSettings, saysNotRequired } from './manifest-file.js';
-import { guardExecutable, guardPath, pluginName } from './path-guard.js';
+import { guardExecutable, guardPath } from './path-guard.js';
 
 /** A folder that can be started as a plugin. */
 export interface Candidate {
@@ -125,7 +125,7 @@ async function inspect(root: string, folder: string, name: string): Promise<Cand
       ))
     )
       return undefined;
-    if (!pluginName.test(name)) {
+    if (!isPluginName(name)) {
       throw new AppError(
         'plugin_refused',
         `"${name}" is not a plugin name: lower-case letters, digits and "-", at most 63; rename the folder`,
