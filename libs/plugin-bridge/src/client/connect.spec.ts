@@ -581,6 +581,53 @@ describe('several replicas', () => {
     ips = ['127.0.0.2'];
     await until(() => host.watching === 0, 'left');
   });
+
+  it('a gate that reached nobody is asked when the host is back, within its budget', async () => {
+    const host = await hostWith({ 'agent/input': [{}] });
+    const { port } = host;
+    const bridge = await readyWith([host], { gateTimeoutMs: 20_000 });
+    host.kill();
+    const call = opened();
+    let over = false;
+    const asked = askInput(bridge, call).finally(() => {
+      over = true;
+    });
+    await new Promise(setImmediate);
+    expect(over).toBe(false);
+    await host.start(port);
+    await expect(asked).resolves.toEqual({ kind: 'continue' });
+    expect(outcomes(call)).toEqual([]);
+    expect(host.asked).toHaveLength(1);
+  });
+
+  it('a gate that waits for a host whose address is given up is asked at another that comes to serve it', async () => {
+    const host = await hostWith({ 'agent/input': [{}] });
+    const other = await hostWith({ 'tools/pre-execute': [{}] });
+    let ips: readonly string[] = ['127.0.0.1'];
+    let resolved = 0;
+    const bridge = connected({
+      urls: [`hosts.test:${host.port}`, other.url],
+      resolve: async () => {
+        resolved += 1;
+        return ips;
+      },
+      resolveEveryMs: 20,
+      gateTimeoutMs: 20_000,
+    });
+    await until(() => bridge.ports().length === 2, 'both');
+    host.kill();
+    const call = opened();
+    const asked = askInput(bridge, call);
+    ips = ['127.0.0.2'];
+    await until(() => bridge.ports().length === 1, 'given up');
+    // Long enough for the gate to find that nobody serves it.
+    const before = resolved;
+    await until(() => resolved > before + 5, 'resolved again');
+    other.show(snapshotWith({ 'agent/input': [{}] }));
+    await expect(asked).resolves.toEqual({ kind: 'continue' });
+    expect(outcomes(call)).toEqual([]);
+    expect(other.asked).toHaveLength(1);
+  });
 });
 
 describe('closed states', () => {
@@ -864,10 +911,14 @@ describe('tools', () => {
 
   it('a host that cannot be reached at all was certainly not sent the call', async () => {
     const host = await hostWith({}, { tools: [tool] });
-    const bridge = await readyWith([host]);
+    let reached = 1;
+    const replicas = ({ watching }: { watching: number }) => {
+      reached = watching;
+    };
+    const bridge = await readyWith([host], { metrics: { replicas } });
     const invocation = invocationOf(bridge);
     host.kill();
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    await until(() => reached === 0, 'lost');
     const execution = await bridge.executeTool(invocation, new AbortController().signal);
     expect(execution).toMatchObject({ kind: 'result', source: 'host', result: { success: false } });
   });

@@ -53,6 +53,7 @@ export interface Asking<P extends Port> {
 
 const NO_BYTES = Buffer.alloc(0);
 const NO_NAMES: string[] = [];
+const NOBODY: ReadonlySet<Replica> = new Set();
 const CLOCK_SKEW_MS = 5_000;
 /** How often it is looked whether a host can be reached again, milliseconds. */
 const CONNECTION_PAUSE_MS = 25;
@@ -158,7 +159,9 @@ export class GateAsker {
       if (result.retry === 'refused') continue;
       if (resent) {
         if (!(await this.awaitConnection(asking, call, started))) return { kind: 'unasked', ...failure };
+        // Chosen anew: the address of the last one may have been given up, and its channel closed.
         tried.clear();
+        continue;
       }
       resent = true;
       again = replica;
@@ -166,8 +169,8 @@ export class GateAsker {
   }
 
   /**
-   * Waits until a host can be reached: while hosts are rolled the last connection can break before the one to the next host
-   * is made. The question has reached nobody, and the budget is there to be waited for. False when too little of it is left.
+   * Waits until a host can be reached and one serves the gate: while hosts are rolled the last connection can break before
+   * the one to the next host is made. The question has reached nobody, and the budget is there to be waited for. False when too little of it is left.
    * It is waited for a lost host while its last snapshot serves; after that gates fail at once.
    */
   private async awaitConnection(asking: Asking<Port>, call: GateCall, started: number): Promise<boolean> {
@@ -175,7 +178,7 @@ export class GateAsker {
     do {
       await this.clock.sleep(CONNECTION_PAUSE_MS, call.signal);
       if (call.signal.aborted || this.clock.now() >= until) return false;
-    } while (!this.replicas.anyWatched());
+    } while (!this.replicas.anyWatched() || this.replicas.forGate(asking.port, asking.subject, NOBODY) === undefined);
     return true;
   }
 

@@ -91,9 +91,8 @@ export class ReplicaSet {
 
   /** Where replicas that serve now would not ask the same, for people: a roll that goes on, or one that got stuck. */
   differences(): readonly ChainDifference[] {
-    const serving = this.all.filter((replica) => replica.serves(this.options.snapshotServesMs)).sort(byTarget);
     return chainDifferences(
-      serving.flatMap(({ address, view }) => (view === undefined ? [] : [{ replica: address.target, view }])),
+      this.serving().flatMap(({ address, view }) => (view === undefined ? [] : [{ replica: address.target, view }])),
     );
   }
 
@@ -200,10 +199,14 @@ export class ReplicaSet {
     for (const listener of this.listeners) listener(this.standing);
   }
 
+  /** Those whose snapshots count, in one order for every process: all derive the same gate version while replicas differ. */
+  private serving(): Replica[] {
+    return this.all.filter((replica) => replica.serves(this.options.snapshotServesMs)).sort(byTarget);
+  }
+
   private derive(): Standing {
     const { snapshotServesMs, memory } = this.options;
-    // In one order for every process, so that all derive the same gate version while replicas differ.
-    const serving = this.all.filter((replica) => replica.serves(snapshotServesMs)).sort(byTarget);
+    const serving = this.serving();
     const lost = serving.filter((replica) => !replica.watching);
     if (lost.length > 0) this.refreshIn(snapshotServesMs);
     const views = serving.flatMap((replica) => (replica.view === undefined ? [] : [replica.view]));
