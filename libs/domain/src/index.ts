@@ -5,6 +5,7 @@ export * from './digest.js';
 export * from './errors/app-error.js';
 export * from './errors/codes.js';
 export * from './gate-outcome.js';
+export * from './http-header.js';
 export * from './ids.js';
 export * from './json.js';
 export * from './ledger-event.js';

@@ -1,9 +1,11 @@
-import type { GateCall, HookRecord } from '@codedock/domain';
+import { type GateCall, type HookRecord, isConnectionHeader, isCredentialHeader } from '@codedock/domain';
 import fc from 'fast-check';
 import { guardedHeaders } from './guarded-headers.js';
-import { isCredential, isFraming, judgeHeaders } from './header-policy.js';
+import { judgeHeaders } from './header-policy.js';
 
-const safeName = fc.stringMatching(/^[a-z][a-z0-9-]{0,12}$/).filter((name) => !isFraming(name) && !isCredential(name));
+const safeName = fc
+  .stringMatching(/^[a-z][a-z0-9-]{0,12}$/)
+  .filter((name) => !isConnectionHeader(name) && !isCredentialHeader(name));
 const safeValue = fc.stringMatching(/^[\x20-\x7e]{0,20}$/);
 const anyName = fc.oneof(
   safeName,
@@ -39,7 +41,9 @@ describe('judgeHeaders', () => {
       fc.property(carried, record(anyName, anyValue), (before, asked) => {
         const { headers } = judgeHeaders(before, asked);
         const guarded = (all: Record<string, string>) =>
-          Object.fromEntries(Object.entries(all).filter(([name]) => isFraming(name) || isCredential(name)));
+          Object.fromEntries(
+            Object.entries(all).filter(([name]) => isConnectionHeader(name) || isCredentialHeader(name)),
+          );
         expect(guarded(headers)).toEqual(guarded(before));
       }),
     );

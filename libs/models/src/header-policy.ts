@@ -1,4 +1,4 @@
-import type { HttpHeaders } from '@codedock/domain';
+import { type HttpHeaders, isConnectionHeader, isCredentialHeader, isHeaderName } from '@codedock/domain';
 
 /** A header change that was not made, and why; safe to show and to store. */
 export interface HeaderRefusal {
@@ -12,48 +12,13 @@ export interface JudgedHeaders {
   readonly refused: readonly HeaderRefusal[];
 }
 
-const TOKEN = /^[!#$%&'*+\-.^_`|~0-9a-z]+$/;
 // HTTP/1.1 field values are bytes: printable Latin-1 and the tab.
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** Belong to the connection: whoever sets them could smuggle a request or break framing. */
-const FRAMING: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'expect',
-  'host',
-  'keep-alive',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade',
-]);
-
-/** Carry the provider's credentials: no hook sees or sets them. */
-const CREDENTIALS: ReadonlySet<string> = new Set([
-  'api-key',
-  'authorization',
-  'cookie',
-  'proxy-authorization',
-  'set-cookie',
-  'x-api-key',
-]);
-
-/** True for a header that carries credentials. */
-export function isCredential(name: string): boolean {
-  return CREDENTIALS.has(name.toLowerCase());
-}
-
-/** True for a header that belongs to the connection and is computed after the gates. */
-export function isFraming(name: string): boolean {
-  return FRAMING.has(name.toLowerCase());
-}
-
 function reasonAgainst(name: string, value: string): string | undefined {
-  if (!TOKEN.test(name)) return 'this is no header name';
-  if (FRAMING.has(name)) return 'this header is computed after the gates';
-  if (CREDENTIALS.has(name)) return 'this header carries credentials, which are added after the gates';
+  if (!isHeaderName(name)) return 'this is no header name';
+  if (isConnectionHeader(name)) return 'this header is computed after the gates';
+  if (isCredentialHeader(name)) return 'this header carries credentials, which are added after the gates';
   if (/[\r\n\0]/.test(value)) return 'the value holds a line break or NUL';
   if (!VALUE.test(value)) return 'the value holds characters that no HTTP header can carry';
   return undefined;
@@ -81,7 +46,7 @@ export function judgeHeaders(before: HttpHeaders, asked: HttpHeaders): JudgedHea
     if (kept !== undefined) headers.set(name, kept);
   }
   for (const [name, value] of original) {
-    if (!headers.has(name) && (FRAMING.has(name) || CREDENTIALS.has(name))) headers.set(name, value);
+    if (!headers.has(name) && (isConnectionHeader(name) || isCredentialHeader(name))) headers.set(name, value);
   }
   return { headers: Object.fromEntries(headers), refused };
 }

@@ -1,6 +1,6 @@
-import { AppError, type HttpHeaders, type ModelGates } from '@codedock/domain';
+import { AppError, type HttpHeaders, isConnectionHeader, isCredentialHeader, type ModelGates } from '@codedock/domain';
 import { type Dispatcher, fetch as send } from 'undici';
-import { type HeaderRefusal, isCredential, isFraming, judgeHeaders } from '../header-policy.js';
+import { type HeaderRefusal, judgeHeaders } from '../header-policy.js';
 
 /** What one attempt at the provider leaves behind, beside its response. */
 export interface AttemptTrace {
@@ -38,9 +38,9 @@ export function gatedFetch({ gates, dispatcher, trace, onRefusedHeaders }: Gated
   return async (input, init = {}) => {
     const url = String(input instanceof Request ? input.url : input);
     const original = Object.fromEntries(new Headers(init.headers));
-    const secret = Object.fromEntries(Object.entries(original).filter(([name]) => isCredential(name)));
+    const secret = Object.fromEntries(Object.entries(original).filter(([name]) => isCredentialHeader(name)));
     let headers: HttpHeaders = Object.fromEntries(
-      Object.entries(original).filter(([name]) => !isCredential(name) && !isFraming(name)),
+      Object.entries(original).filter(([name]) => !isCredentialHeader(name) && !isConnectionHeader(name)),
     );
     let body = typeof init.body === 'string' ? init.body : '';
 
@@ -64,7 +64,7 @@ export function gatedFetch({ gates, dispatcher, trace, onRefusedHeaders }: Gated
       signal: init.signal ?? null,
     });
     if (responseGate) {
-      const seen = Object.fromEntries([...response.headers].filter(([name]) => !isCredential(name)));
+      const seen = Object.fromEntries([...response.headers].filter(([name]) => !isCredentialHeader(name)));
       try {
         await asking('response', () => responseGate({ status: response.status, headers: seen }));
       } catch (thrown) {
