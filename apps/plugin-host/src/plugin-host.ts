@@ -197,16 +197,12 @@ export class PluginHost {
     this.recorder.close();
     this.desired.close();
     const delivered = this.delivery.close();
-    if (this.inFlight > 0) {
-      await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, timeoutMs);
-        this.onIdle = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      });
-    }
-    await atMost(delivered, timeoutMs);
+    const idle = new Promise<void>((resolve) => {
+      if (this.inFlight === 0) resolve();
+      else this.onIdle = resolve;
+    });
+    // Both in the one time: whoever ends this host counts on it.
+    await atMost(Promise.all([idle, delivered]), timeoutMs);
     await this.set.stopAll('the host ends');
     // What an event that hung has come to can still be said.
     await atMost(delivered, lastSettleMs);
@@ -273,7 +269,7 @@ export class PluginHost {
   }
 }
 
-async function atMost(work: Promise<void>, milliseconds: number): Promise<void> {
+async function atMost(work: Promise<unknown>, milliseconds: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const over = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, milliseconds);
