@@ -150,7 +150,12 @@ export class DurableDelivery {
   ): Promise<void> {
     for (let tries = 1; ; tries++) {
       try {
-        await this.spec.api.settleEvents({ caller: callerOf(target), ...settled });
+        const { held } = await this.spec.api.settleEvents({ caller: callerOf(target), ...settled });
+        if (!held)
+          this.spec.log.warn(
+            { plugin: target.name, sessionId: settled.sessionId },
+            'events were settled when this host did not hold them any more; they may be delivered again',
+          );
         return;
       } catch (error) {
         if (tries < settleTries) await new Promise((resolve) => setTimeout(resolve, settlePauseMs));
