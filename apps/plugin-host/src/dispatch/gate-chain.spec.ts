@@ -44,6 +44,15 @@ function endpoint(
   };
 }
 
+/** What a plugin in shadow mode decided after the chain was over. */
+function lateShadow() {
+  let onLateShadow: (outcome: gate.Outcome) => void = () => undefined;
+  const late = new Promise<gate.Outcome>((resolve) => {
+    onLateShadow = resolve;
+  });
+  return { late, onLateShadow };
+}
+
 const appends = (text: string) => (sent: plugin.Envelope) => ({
   payload: json({ ...read(sent.payload), content: read(sent.payload).content + text }),
 });
@@ -383,26 +392,25 @@ describe('a plugin in shadow mode', () => {
   it.each(['hang' as const, failed('crashed'), failed('oversize')])(
     'fails nothing and is not awaited: %j',
     async (given) => {
-      const late: unknown[] = [];
+      const { late, onLateShadow } = lateShadow();
       const watcher = endpoint('w', () => given, { ...shadow, timeoutMs: 300 });
       const startedAt = performance.now();
-      const answer = await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
+      const answer = await run('agent/input', [watcher], { onLateShadow });
       expect(performance.now() - startedAt).toBeLessThan(100);
       expect(answer).toMatchObject({ failure: undefined, outcomes: [{ outcome: 'shadow:pending' }] });
-      while (late.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
-      expect(late).toMatchObject([
-        { plugin: 'w', outcome: `shadow:${given === 'hang' ? 'timeout' : (given as { outcome: string }).outcome}` },
-      ]);
+      expect(await late).toMatchObject({
+        plugin: 'w',
+        outcome: `shadow:${given === 'hang' ? 'timeout' : (given as { outcome: string }).outcome}`,
+      });
       expect(answer.outcomes).toMatchObject([{ outcome: 'shadow:pending' }]);
     },
   );
 
   it('gives a broken answer without consequences', async () => {
-    const late: { outcome: string }[] = [];
+    const { late, onLateShadow } = lateShadow();
     const watcher = endpoint('w', () => ({ type: 'nonsense/type' }), shadow);
-    await run('agent/input', [watcher], { onLateShadow: (outcome) => void late.push(outcome) });
-    while (late.length === 0) await new Promise((resolve) => setImmediate(resolve));
-    expect(late).toMatchObject([{ outcome: 'shadow:invalid' }]);
+    await run('agent/input', [watcher], { onLateShadow });
+    expect(await late).toMatchObject({ outcome: 'shadow:invalid' });
   });
 });
 

@@ -1,3 +1,4 @@
+import { failureCodeOf, type HookOutcome } from '@codedock/domain';
 import { ATTRIBUTES, isTraced, withSpan } from '@codedock/platform';
 import type { gate, Port } from '@codedock/proto';
 import { type Span, SpanStatusCode } from '@opentelemetry/api';
@@ -35,17 +36,8 @@ function describe(span: Span, asked: Asked<unknown>['outcome']): void {
   if (isFailure(asked.outcome)) span.setStatus({ code: SpanStatusCode.ERROR, message: asked.outcome });
 }
 
-const failures: ReadonlySet<string> = new Set([
-  'timeout',
-  'crashed',
-  'error',
-  'invalid',
-  'oversize',
-  'unreachable',
-  'not ready',
-  'not asked',
-]);
-
+/** A plugin in shadow mode fails nothing, but its span does. */
 function isFailure(outcome: string): boolean {
-  return failures.has(outcome.startsWith('shadow:') ? outcome.slice('shadow:'.length) : outcome);
+  const decided = outcome.startsWith('shadow:') ? outcome.slice('shadow:'.length) : outcome;
+  return failureCodeOf(decided as HookOutcome) !== undefined;
 }

@@ -3,6 +3,7 @@ import { deadlineSlackMs, plugin } from '@codedock/proto';
 import * as grpc from '@grpc/grpc-js';
 import { Broker } from './broker.js';
 import type { Identity } from './certificate.js';
+import { delay } from './delay.js';
 import { type Handshake, parseHandshake } from './handshake.js';
 import { PluginChannel } from './plugin-channel.js';
 import type { LinkCall, LinkDone, LinkResult, PluginLink } from './plugin-link.js';
@@ -204,12 +205,6 @@ function classified(error: grpc.ServiceError, timeoutMs: number): LinkResult<nev
     default:
       return { kind: 'failed', outcome: 'error', reason, mayBeEnd: false };
   }
-}
-
-function delay(milliseconds: number): Promise<undefined> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds, undefined).unref();
-  });
 }
 
 function describeBootstrapError({ code, details }: grpc.ServiceError): string {

@@ -1,3 +1,4 @@
+import { delay } from './delay.js';
 import type { PluginProcess } from './plugin-process.js';
 
 /** Milliseconds a plugin has to answer Shutdown. */
@@ -17,18 +18,12 @@ export async function terminate(
   process: PluginProcess,
   shutdown: (timeoutMs: number) => Promise<unknown>,
 ): Promise<Termination> {
-  await Promise.race([shutdown(shutdownAnswerMs).catch(() => undefined), after(shutdownAnswerMs), process.exited]);
+  await Promise.race([shutdown(shutdownAnswerMs).catch(() => undefined), delay(shutdownAnswerMs), process.exited]);
   const outcome = await Promise.race([
     process.exited.then(() => 'exited' as const),
-    after(exitGraceMs).then(() => 'killed' as const),
+    delay(exitGraceMs).then(() => 'killed' as const),
   ]);
   if (outcome === 'killed') process.kill();
   await process.exited;
   return outcome;
-}
-
-function after(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds).unref();
-  });
 }

@@ -11,6 +11,7 @@ import { hostService } from '../host-calls/host-service.js';
 import type { ToolRegistry } from '../host-calls/tool-registry.js';
 import { createIdentity, type Identity } from '../process/certificate.js';
 import { childEnvironment } from '../process/child-env.js';
+import { delay } from '../process/delay.js';
 import { GrpcLink } from '../process/grpc-link.js';
 import type { Guardian } from '../process/guardian.js';
 import type { PluginControl } from '../process/ndjson/host-methods.js';
@@ -164,9 +165,7 @@ export class Generation {
     timeoutMs: number,
     { emitDepth = 0, signal }: { readonly emitDepth?: number; readonly signal?: AbortSignal | undefined } = {},
   ): Promise<CallResult<plugin.Envelope>> {
-    const { sessionId, runId, capability, principal } = envelope;
-    const endsAt = Date.now() + timeoutMs;
-    const open = { sessionId, runId, capability, principal, emitDepth, endsAt, trace: activeTrace() };
+    const open = openCall(envelope, timeoutMs, emitDepth);
     const link = this.requireLink();
     if (!link.answersEvents && !isPort(envelope.type)) {
       this.calls.tell(open);
@@ -179,8 +178,7 @@ export class Generation {
 
   /** Delivers an event; answered when the plugin has handled it. */
   deliver(envelope: plugin.Envelope, timeoutMs: number): Promise<CallResult<plugin.Envelope>> {
-    const { sessionId, runId, capability, principal } = envelope;
-    const open = { sessionId, runId, capability, principal, emitDepth: 0, endsAt: Date.now() + timeoutMs };
+    const open = openCall(envelope, timeoutMs);
     return this.call(open, timeoutMs, (link, done) => link.deliver(envelope, timeoutMs, done));
   }
 
@@ -191,15 +189,7 @@ export class Generation {
     signal: AbortSignal,
   ): Promise<CallResult<plugin.MethodResult>> {
     return this.call(
-      {
-        sessionId: input.sessionId,
-        runId: input.runId,
-        capability: input.capability,
-        principal: input.principal,
-        emitDepth: 0,
-        endsAt: Date.now() + timeoutMs,
-        trace: activeTrace(),
-      },
+      openCall(input, timeoutMs),
       timeoutMs,
       (link, done) => link.executeMethod(input, timeoutMs, done),
       signal,
@@ -399,6 +389,16 @@ export class Generation {
   }
 }
 
+/** What call-backs during the question are made in the name of. */
+function openCall(
+  { sessionId, runId, capability, principal }: plugin.Envelope | plugin.MethodInput,
+  timeoutMs: number,
+  emitDepth = 0,
+): OpenCall {
+  const endsAt = Date.now() + timeoutMs;
+  return { sessionId, runId, capability, principal, emitDepth, endsAt, trace: activeTrace() };
+}
+
 /** The reason may be the text of the plugin's own error, and goes on to audit, callers and the model. */
 function withoutEnd<Reply>(result: LinkResult<Reply>): CallResult<Reply> {
   if (result.kind === 'answered') return result;
@@ -413,10 +413,4 @@ async function checksumOf(files: readonly string[]): Promise<string> {
 
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex');
-}
-
-function delay(milliseconds: number): Promise<undefined> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds, undefined).unref();
-  });
 }

@@ -1,6 +1,7 @@
 import { AppError, type JsonObject, type JsonValue } from '@codedock/domain';
 import { inTrace, type Logger, type TraceCarrier } from '@codedock/platform';
 import { isPort, plugin } from '@codedock/proto';
+import { delay } from '../delay.js';
 import type { LinkCall, LinkDone, PluginLink } from '../plugin-link.js';
 import { describeExit, type PluginProcess } from '../plugin-process.js';
 import { within } from '../within.js';
@@ -449,10 +450,4 @@ function introduced(answer: Members): Partial<plugin.Manifest> {
     policyVersion: text('policy_version'),
     capabilities: capabilities as string[],
   };
-}
-
-function delay(milliseconds: number): Promise<undefined> {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds, undefined).unref();
-  });
 }
