@@ -170,8 +170,8 @@ export class GateAsker {
 
   /**
    * Waits until a host can be reached and one serves the gate: while hosts are rolled the last connection can break before
-   * the one to the next host is made. The question has reached nobody, and the budget is there to be waited for. False when too little of it is left.
-   * It is waited for a lost host while its last snapshot serves; after that gates fail at once.
+   * the one to the next host is made. The question has reached nobody, and the budget is there to be waited for. False when
+   * too little of it is left. A gate that comes when the last snapshot of a lost host serves no more fails at once.
    */
   private async awaitConnection(asking: Asking<Port>, call: GateCall, started: number): Promise<boolean> {
     const until = started + asking.budgetMs * (1 - KEPT_FOR_ASKING);
