@@ -90,6 +90,8 @@ export interface System {
   readonly pluginHosts: TestProcess[];
   /** `host:port` of every process's /metrics, in the order they were started. */
   readonly metricsAt: readonly string[];
+  /** The same by process. */
+  readonly probesAt: ReadonlyMap<TestProcess, string>;
   /** Root the plugins are in. */
   readonly pluginRoot: string;
   createKey(options?: { tenant?: string; scopes?: readonly Scope[]; expiresAt?: string }): Promise<string>;
@@ -188,6 +190,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
 
   const urls: string[] = [];
   const metricsAt: string[] = [];
+  const probesAt = new Map<TestProcess, string>();
   let startedGateways = 0;
   const gateways: TestProcess[] = [];
   const runners: TestProcess[] = [];
@@ -214,6 +217,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     );
     gateways.push(gateway);
     metricsAt.push(`127.0.0.1:${port}`);
+    probesAt.set(gateway, `127.0.0.1:${port}`);
     urls[index] = `http://127.0.0.1:${port}`;
     return gateway;
   };
@@ -230,6 +234,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     );
     runners.push(runner);
     metricsAt.push(`127.0.0.1:${port}`);
+    probesAt.set(runner, `127.0.0.1:${port}`);
     return runner;
   };
   let startedPluginHosts = 0;
@@ -253,6 +258,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     );
     pluginHosts[index] = host;
     metricsAt.push(`127.0.0.1:${healthPort}`);
+    probesAt.set(host, `127.0.0.1:${healthPort}`);
     return host;
   };
 
@@ -334,6 +340,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       runners,
       pluginHosts,
       metricsAt,
+      probesAt,
       pluginRoot,
       createKey,
       createSession,

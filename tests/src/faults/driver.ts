@@ -65,6 +65,8 @@ async function runProfile(profile: Profile, options: SuiteOptions, outcomes: Cas
   }
 }
 
+const startStanding = (profile: Profile) => startFaultSystem(profile, { ownPostgres: true });
+
 /** The systems of one profile. */
 class Stage {
   readonly profile: Profile;
@@ -79,9 +81,9 @@ class Stage {
 
   async standing(): Promise<FaultSystem> {
     // A machine that is busy starting both profiles may be too slow for one of the many connections.
-    this.#standing ??= await startFaultSystem(this.profile).catch((error: unknown) => {
+    this.#standing ??= await startStanding(this.profile).catch((error: unknown) => {
       this.#print(`  the standing system of ${this.profile} is started again: ${(error as Error).message}`);
-      return startFaultSystem(this.profile);
+      return startStanding(this.profile);
     });
     return this.#standing;
   }

@@ -35,7 +35,8 @@ export interface CaseContext {
   pick<T>(of: { readonly short: T; readonly long: T }): T;
   /**
    * The standing system that cases share: two gateways, three runners, one plugin-host, the acting plugin; whoever dies is
-   * replaced. Whole again before the next case. Leave no run open, no process stopped.
+   * replaced. Its PostgreSQL server and its Redis are its own and may be ended, if they are started again. Whole again before
+   * the next case. Leave no run open, no process stopped.
    */
   standing(): Promise<FaultSystem>;
   /** A system of the case's own; judged and ended after the case. The standing one is ended before: list such cases last. */

@@ -3,10 +3,15 @@ import { readdirSync } from 'node:fs';
 import path from 'node:path';
 import { TERMINAL_EVENTS } from '@codedock/domain';
 import {
+  createTestDatabase,
   eventually,
+  type OwnPostgres,
   type RecordingProvider,
   recordingProvider,
+  startPostgres,
+  startRedis,
   type TestProcess,
+  type TestRedis,
   temporaryFolder,
 } from '@codedock/testkit';
 import { type Api, apiOf } from '../api.js';
@@ -19,6 +24,7 @@ import { type EffectSink, startEffectSink } from './effects/effect-sink.js';
 import { beyond, processesOf } from './processes.js';
 import { deathsIn } from './programs/crash-points.js';
 import { recordSession, type SessionRecorder } from './session-recorder.js';
+import { type LinkFilter, startTcpProxy, throughProxy } from './tcp-proxy.js';
 
 /** Lease and heartbeat of the suite, milliseconds: short, so that a dead runner is replaced within seconds. */
 export const LEASE_MS = 3_000;
@@ -31,7 +37,11 @@ const RECORDED_AGENT = { name: RECORDED, model: { provider: 'openai', name: 'rec
 const PROVIDER_KEY = `sk-${randomBytes(16).toString('hex')}`;
 
 /** How a system of the suite differs from the usual one: two gateways, three runners, a plugin-host, the acting plugin. */
-export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins'> {
+export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins' | 'redisUrl'> {
+  /** True: a PostgreSQL server of its own, which may be ended. Default: a database of the run's server. */
+  readonly ownPostgres?: boolean;
+  /** Looks at what gateways and runners say to PostgreSQL and hear from it, queue and leader's lock excepted. */
+  readonly databaseFilter?: () => LinkFilter;
   /** Further plugins, written into the root beside the acting one. */
   readonly plugins?: (root: string) => Promise<void> | void;
   /** What may be asked of them, for the checker. */
@@ -61,8 +71,13 @@ export interface SeenAnswer {
 }
 
 /** A system under faults: real processes, an effect sink, a client on every session, and all it takes to judge it. */
-export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
+export interface FaultSystem
+  extends Omit<System, 'api' | 'probesAt' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
   readonly sink: EffectSink;
+  /** Its own Redis, with an append-only file; on the profile `redis`. */
+  readonly redis: TestRedis | undefined;
+  /** Its own PostgreSQL server, where it was asked for. */
+  readonly postgres: OwnPostgres | undefined;
   /** The model provider of the agent `recorded`. */
   readonly provider: RecordingProvider;
   /** Speaks with a gateway that is alive now; the next in turn for each request. */
@@ -77,6 +92,8 @@ export interface FaultSystem extends Omit<System, 'api' | 'startRun' | 'createSe
   recorderOf(sessionId: string): SessionRecorder;
   /** The living runner that executes a call; undefined when none does. */
   runnerOf(callId: string): TestProcess | undefined;
+  /** `host:port` where a gateway or runner tells of its health. */
+  probesAt(process: TestProcess): string | undefined;
   /** Runners that are alive. */
   aliveRunners(): readonly TestProcess[];
   /** Resolves when as many runners and gateways as at first are ready. */
@@ -101,13 +118,25 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   const deaths = await temporaryFolder('codedock-deaths-');
   const sink = await startEffectSink();
   const provider = await recordingProvider();
+  const { plugins, chain = [], replaced = true, ownPostgres = false, databaseFilter, ...rest } = options;
+  const redis = profile === 'redis' ? await startRedis({ appendOnly: true }) : undefined;
+  const postgres = ownPostgres ? await startPostgres() : undefined;
+  const database = rest.database ?? postgres?.database ?? (await createTestDatabase());
+  const proxy =
+    databaseFilter === undefined
+      ? undefined
+      : await startTcpProxy({ to: Number(new URL(database.url).port), filter: databaseFilter });
+  const addresses =
+    proxy === undefined ? {} : { DATABASE_URL: throughProxy(database.url, proxy), DATABASE_DIRECT_URL: database.url };
   const closeSurroundings = async () => {
+    await proxy?.close();
+    await postgres?.stop();
+    await redis?.stop();
     await sink.stop();
     await provider.close();
     await deaths.remove();
     await temporary.remove();
   };
-  const { plugins, chain = [], replaced = true, ...rest } = options;
   const secrets = new Map([
     ['CODEDOCK_INTERNAL_TOKEN', randomBytes(24).toString('hex')],
     ['CODEDOCK_CAPABILITY_KEY', randomBytes(32).toString('hex')],
@@ -118,6 +147,8 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     runners: 3,
     ...rest,
     profile,
+    ...(redis === undefined ? {} : { redisUrl: redis.url }),
+    database,
     programs: { gateway: programOf('gateway'), runner: programOf('runner') },
     env: {
       CODEDOCK_LEASE_TTL: `${LEASE_MS}ms`,
@@ -128,8 +159,10 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
       ...rest.env,
       TMPDIR: temporary.path,
     },
+    gatewayEnv: { ...addresses, ...rest.gatewayEnv },
     // The gateway's default agent stays the scripted one.
     runnerEnv: {
+      ...addresses,
       OPENAI_API_KEY: PROVIDER_KEY,
       OPENAI_BASE_URL: provider.baseUrl,
       CODEDOCK_PROVIDER_ALLOW_PRIVATE: 'true',
@@ -294,6 +327,8 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   return {
     ...system,
     sink,
+    redis,
+    postgres,
     provider,
     api,
     answers,
@@ -307,6 +342,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
       return recorder;
     },
     runnerOf: (callId) => alive(system.runners).find((runner) => runner.stdout().includes(`executing ${callId} `)),
+    probesAt: (process) => system.probesAt.get(process),
     aliveRunners: () => alive(system.runners),
     whole,
     settled,

@@ -58,3 +58,9 @@ export async function recovered(system: FaultSystem, since: number): Promise<num
   if (status !== 'completed') throw new Error(`after the fault run ${run.id} is ${status} (${stopReason})`);
   return performance.now() - since;
 }
+
+/** Throws when a request was answered with anything but success or a refusal that invites to come back. */
+export function expectAnswered(answers: readonly SeenAnswer[]): void {
+  const wrong = answers.filter(({ status }) => status === undefined || ![201, 409, 429, 503].includes(status));
+  if (wrong.length > 0) throw new Error(`clients saw ${summaryOf(wrong)}; right is 201 or a refusal for now`);
+}

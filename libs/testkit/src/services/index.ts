@@ -1,3 +1,4 @@
+export { type OwnPostgres, type PostgresEnd, startPostgres } from './own-postgres.js';
 export { createTestDatabase, type TestDatabase } from './postgres.js';
 export {
   describeWithRedis,
@@ -6,6 +7,7 @@ export {
   startRunRedis,
   type TestRedis,
   type TestRedisDatabase,
+  type TestRedisOptions,
 } from './redis.js';
 export { type RunningTestServices, startTestServices } from './start-test-services.js';
 export { type TestServices, testServices } from './test-services.js';

@@ -75,7 +75,8 @@ export async function createTestDatabase(): Promise<TestDatabase> {
   };
 }
 
-async function applyMigrations(url: string): Promise<void> {
+/** Applies the migrations of `prisma/migrations`. */
+export async function applyMigrations(url: string): Promise<void> {
   const dir = path.join(repositoryRoot(), 'prisma', 'migrations');
   if (!existsSync(dir)) {
     return;

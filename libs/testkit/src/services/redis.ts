@@ -1,4 +1,4 @@
-import { access, constants } from 'node:fs/promises';
+import { access, constants, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../processes/free-port.js';
@@ -6,17 +6,23 @@ import { temporaryFolder } from '../processes/leftovers.js';
 import { startProcess, type TestProcess } from '../processes/start-process.js';
 import { testServices } from './test-services.js';
 
-/** A Redis server of a test: real process, own folder, nothing evicted, nothing saved. */
+/** How a Redis of a test's own is set up. */
+export interface TestRedisOptions {
+  /** Keeps an append-only file, which a killed server finds again. Default: nothing is kept. */
+  readonly appendOnly?: boolean;
+}
+
+/** A Redis server of a test: real process, own folder, nothing evicted. */
 export interface TestRedis {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
   /** Sends one command over a connection of its own, e.g. `run('FLUSHALL')`. */
   run(command: string, ...args: readonly string[]): Promise<unknown>;
-  /** kill -9; what it held is lost. */
+  /** kill -9; what it held is lost unless it keeps an append-only file. */
   kill(): Promise<void>;
-  /** Starts it again on the same port, empty. */
-  restart(): Promise<void>;
+  /** Kills it if it runs, and starts it again on the same port. `empty`: also what it kept is lost. */
+  restart(options?: { readonly empty?: boolean }): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -45,7 +51,7 @@ export async function findRedisServer(): Promise<string | undefined> {
 }
 
 /** Starts a Redis of one's own on a free loopback port, e.g. to kill it. Use below `describeWithRedis`. */
-export async function startRedis(): Promise<TestRedis> {
+export async function startRedis({ appendOnly = false }: TestRedisOptions = {}): Promise<TestRedis> {
   const command = await findRedisServer();
   if (!command) {
     throw new Error(`${MISSING}.`);
@@ -58,7 +64,7 @@ export async function startRedis(): Promise<TestRedis> {
       name: 'redis-server',
       args: [
         ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder.path, '--daemonize', 'no'],
-        ...['--save', '', '--appendonly', 'no', '--maxmemory-policy', 'noeviction'],
+        ...['--save', '', '--appendonly', appendOnly ? 'yes' : 'no', '--maxmemory-policy', 'noeviction'],
       ],
       ready: /Ready to accept connections/,
     });
@@ -80,8 +86,9 @@ export async function startRedis(): Promise<TestRedis> {
     kill: async () => {
       await running.kill();
     },
-    restart: async () => {
+    restart: async ({ empty = false } = {}) => {
       await running.kill();
+      if (empty) await rm(path.join(folder.path, 'appendonlydir'), { recursive: true, force: true });
       running = await launch();
     },
     stop: async () => {

@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { expectNoLeftovers } from '../processes/leftovers.js';
+import { startPostgres } from './own-postgres.js';
 import { createTestDatabase } from './postgres.js';
 import { describeWithRedis, requireRedis, startRedis } from './redis.js';
 import { testServices } from './test-services.js';
@@ -44,6 +45,25 @@ test('a database is migrated, and its owner is no superuser', async () => {
   }
 });
 
+test.each(['fast', 'immediate', 'kill'] as const)(
+  'a PostgreSQL of its own is migrated, and has what was committed after it was ended (%s) and started again',
+  async (how) => {
+    const postgres = await startPostgres();
+    try {
+      await query(postgres.database.url, "INSERT INTO tenants (id, name) VALUES (gen_random_uuid(), 'kept')");
+      await postgres.end(how);
+      await expect(query(postgres.database.url, 'SELECT 1')).rejects.toThrow();
+      await postgres.restart();
+      expect(await query(postgres.database.url, "SELECT name FROM tenants WHERE name = 'kept'")).toEqual([
+        { name: 'kept' },
+      ]);
+    } finally {
+      await postgres.stop();
+    }
+  },
+  60_000,
+);
+
 describeWithRedis('with Redis', () => {
   test('the database of this worker starts empty and evicts nothing', async () => {
     const database = await requireRedis();
@@ -55,6 +75,20 @@ describeWithRedis('with Redis', () => {
       expect(await client.get('key')).toBeNull();
     } finally {
       await client.quit();
+    }
+  });
+
+  test('a Redis that keeps an append-only file has everything again after kill -9, unless it is to be empty', async () => {
+    const redis = await startRedis({ appendOnly: true });
+    try {
+      await redis.run('SET', 'key', 'value');
+      await redis.kill();
+      await redis.restart();
+      expect(await redis.run('GET', 'key')).toBe('value');
+      await redis.restart({ empty: true });
+      expect(await redis.run('GET', 'key')).toBeNull();
+    } finally {
+      await redis.stop();
     }
   });
 

@@ -8,7 +8,10 @@ import { drainedRunners } from './drains.js';
 import { flood } from './flood.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { killedRunners } from './killed-runners.js';
+import { lostCommits } from './lost-commits.js';
+import { restartedPostgres } from './postgres-restarts.js';
 import { providerFailures } from './provider-failures.js';
+import { emptiedRedis, fullRedis, killedRedis } from './redis-failures.js';
 import { stoppedRunners } from './stopped-runners.js';
 
 /** Every case, in the order in which they are run: first those that share the standing system. */
@@ -28,5 +31,10 @@ export const CASES: readonly FaultCase[] = [
   cancelledRuns,
   drainedRunners,
   idempotentStarts,
+  killedRedis,
+  emptiedRedis,
+  fullRedis,
+  restartedPostgres,
   flood,
+  lostCommits,
 ];

@@ -1,0 +1,72 @@
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '@codedock/embedded';
+import { temporaryFolder } from '../processes/leftovers.js';
+import { applyMigrations, type TestDatabase } from './postgres.js';
+
+/** Ways in which a server ends: its clients are told, or told that it is a crash, or nobody is told anything. */
+const SIGNALS = { fast: 'SIGINT', immediate: 'SIGQUIT', kill: 'SIGKILL' } as const;
+
+/** `kill`: kill -9 of the postmaster, whose backends find out by themselves. */
+export type PostgresEnd = keyof typeof SIGNALS;
+
+/** A PostgreSQL server of a test's own, which may be ended and started again. */
+export interface OwnPostgres {
+  /** Its migrated database. Dropping it does nothing: it goes with the server. */
+  readonly database: TestDatabase;
+  /** Connects as superuser to the migrated database. */
+  readonly adminUrl: string;
+  /** Ends the server; resolves when its process is gone. */
+  end(how: PostgresEnd): Promise<void>;
+  /** Starts it on the same port with what it had committed; resolves when it takes connections. */
+  restart(): Promise<void>;
+  /** Ends it and deletes its files. */
+  stop(): Promise<void>;
+}
+
+/** Nothing waits for the disk: what a server has written outlives its processes, and only a machine would lose it. */
+const SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' };
+
+/** Starts a server on a free loopback port and migrates its database. */
+export async function startPostgres(): Promise<OwnPostgres> {
+  const folder = await temporaryFolder('codedock-postgres-');
+  const start = (port?: number) =>
+    startEmbeddedPostgres({
+      dataDir: folder.path,
+      settings: SETTINGS,
+      ...(port === undefined ? {} : { port }),
+    });
+  let server: EmbeddedPostgres | undefined;
+  const ended = async () => {
+    await server?.stop();
+    server = undefined;
+  };
+  try {
+    const first = await start();
+    server = first;
+    await applyMigrations(first.url);
+    const name = new URL(first.url).pathname.slice(1);
+    const adminUrl = new URL(first.adminUrl);
+    adminUrl.pathname = `/${name}`;
+    return {
+      database: { url: first.url, name, drop: async () => undefined },
+      adminUrl: adminUrl.href,
+      async end(how) {
+        if (server === undefined) return;
+        process.kill(server.pid, SIGNALS[how]);
+        await server.exited;
+        await ended();
+      },
+      async restart() {
+        await ended();
+        server = await start(first.port);
+      },
+      async stop() {
+        await ended();
+        await folder.remove();
+      },
+    };
+  } catch (error) {
+    await ended();
+    await folder.remove();
+    throw error;
+  }
+}

@@ -1,0 +1,131 @@
+import { randomUUID } from 'node:crypto';
+import { eventually, type TestRedis } from '@codedock/testkit';
+import { TOOLS } from '../effects/acting-plugin.js';
+import { type CaseContext, type CaseReport, EACH_TIER, type FaultCase } from '../fault-case.js';
+import type { FaultSystem } from '../fault-system.js';
+import { expectAlive, expectGatewaysReady } from '../health.js';
+import { recovered, startLoad, summaryOf } from '../load.js';
+import { lostLeases, startActing } from '../observing.js';
+
+/** A way of doing harm to Redis, and of healing it. */
+interface RedisFault {
+  readonly harm: (redis: TestRedis) => Promise<unknown>;
+  readonly heal: (redis: TestRedis) => Promise<unknown>;
+  /** True: while it lasts nobody can be rung. */
+  readonly silences: boolean;
+}
+
+/** D1: kill -9, once with the append-only file found again, once with everything lost. */
+export const killedRedis: FaultCase = {
+  id: 'D1',
+  title: 'kill -9 of Redis under load, with its file and empty',
+  tiers: EACH_TIER,
+  profiles: ['redis'],
+  run: (context) =>
+    underLoad(context, { short: 1, long: 10 }, [
+      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart(), silences: true },
+      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart({ empty: true }), silences: true },
+    ]),
+};
+
+/** D3: everything in Redis is deleted: jobs that wait, jobs in work, their locks. */
+export const emptiedRedis: FaultCase = {
+  id: 'D3',
+  title: 'FLUSHALL under load',
+  tiers: EACH_TIER,
+  profiles: ['redis'],
+  run: (context) =>
+    underLoad(context, { short: 2, long: 20 }, [
+      { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), silences: false },
+    ]),
+};
+
+/** D4: Redis has no memory left and takes no write; it evicts nothing. */
+export const fullRedis: FaultCase = {
+  id: 'D4',
+  title: 'Redis at maxmemory under load',
+  tiers: EACH_TIER,
+  profiles: ['redis'],
+  run: (context) =>
+    underLoad(context, { short: 1, long: 10 }, [
+      {
+        harm: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '1'),
+        heal: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '0'),
+        silences: true,
+      },
+    ]),
+};
+
+/** Clients that go on all the time, a call that is in work all the time, and runs that are accepted while the fault lasts. */
+async function underLoad(
+  context: CaseContext,
+  rounds: { readonly short: number; readonly long: number },
+  faults: readonly RedisFault[],
+): Promise<CaseReport> {
+  const system = await context.standing();
+  const { redis } = system;
+  if (redis === undefined) throw new Error('the system has no Redis of its own');
+  const first = system.answers.length;
+  const load = startLoad(system, context.pick({ short: 4, long: 16 }));
+  const runIds: string[] = [];
+  const recoveryMs: number[] = [];
+  try {
+    for (let round = 0; round < context.pick(rounds); round += 1) {
+      for (const { harm, heal, silences } of faults) {
+        const before = load.completed();
+        await eventually(() => load.completed() > before, { timeoutMs: 60_000, what: 'the load to go on' });
+        const held = await startActing(system, TOOLS.effectful);
+        await harm(redis);
+        try {
+          const accepted = await Promise.all(Array.from({ length: 8 }, () => acceptRun(system)));
+          runIds.push(...accepted);
+          if (silences) await expectQueued(system, accepted);
+          await expectAlive(system);
+          // Whoever is ready takes runs: the database has them, the ring comes later.
+          await expectGatewaysReady(system, 200);
+        } finally {
+          const since = performance.now();
+          await heal(redis);
+          recoveryMs.push(await recovered(system, since));
+        }
+        await system.sink.release(held.call.id);
+        runIds.push(held.run.id);
+      }
+    }
+  } finally {
+    runIds.push(...(await load.stop()).runIds);
+  }
+  const doubled = await claimedTwice(system, runIds);
+  const slowest = Math.round(Math.max(...recoveryMs));
+  return {
+    doubled,
+    recoveryMs: slowest,
+    detail: `${recoveryMs.length} faults under ${runIds.length} runs; clients saw ${summaryOf(system.answers.slice(first))}`,
+  };
+}
+
+async function acceptRun(system: FaultSystem): Promise<string> {
+  const { id } = await system.start({ script: [{ text: 'done' }], idempotencyKey: randomUUID() });
+  return id;
+}
+
+/** Claims beyond the first that no lost lease explains. Throws when a run has not completed. */
+async function claimedTwice(system: FaultSystem, runIds: readonly string[]): Promise<number> {
+  let doubled = 0;
+  for (const id of runIds) {
+    const { status, stopReason, attempt } = await system.waitForEnd(id);
+    if (status !== 'completed') throw new Error(`run ${id} is ${status} (${stopReason})`);
+    if (attempt > 1) doubled += Math.max(0, attempt - 1 - lostLeases(system, id));
+  }
+  return doubled;
+}
+
+/** Throws when one of the runs is not queued: the fault was none. */
+async function expectQueued({ db }: FaultSystem, runIds: readonly string[]): Promise<void> {
+  const { rows } = await db.query<{ n: number }>(
+    "SELECT count(*)::int AS n FROM runs WHERE id = ANY ($1) AND status = 'queued'",
+    [runIds],
+  );
+  if (rows[0]?.n !== runIds.length)
+    throw new Error(`${rows[0]?.n} of ${runIds.length} runs were queued while nobody could be rung`);
+}
