@@ -5,7 +5,7 @@ import { type CaseContext, type CaseReport, EACH_TIER, type FaultCase } from '..
 import type { FaultSystem } from '../fault-system.js';
 import { expectAlive, expectGatewaysReady } from '../health.js';
 import { recovered, startLoad, summaryOf } from '../load.js';
-import { lostLeases, startActing } from '../observing.js';
+import { leasesRunOut, startActing } from '../observing.js';
 
 /** A way of doing harm to Redis, and of healing it. */
 interface RedisFault {
@@ -109,13 +109,13 @@ async function acceptRun(system: FaultSystem): Promise<string> {
   return id;
 }
 
-/** Claims beyond the first that no lost lease explains. Throws when a run has not completed. */
+/** Claims beyond the first that no lease that ran out explains. Throws when a run has not completed. */
 async function claimedTwice(system: FaultSystem, runIds: readonly string[]): Promise<number> {
   let doubled = 0;
   for (const id of runIds) {
     const { status, stopReason, attempt } = await system.waitForEnd(id);
     if (status !== 'completed') throw new Error(`run ${id} is ${status} (${stopReason})`);
-    if (attempt > 1) doubled += Math.max(0, attempt - 1 - lostLeases(system, id));
+    if (attempt > 1) doubled += Math.max(0, attempt - 1 - leasesRunOut(system, id));
   }
   return doubled;
 }
