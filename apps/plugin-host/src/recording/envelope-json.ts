@@ -16,13 +16,16 @@ export interface EnvelopeJson {
   readonly attempt?: number;
   readonly principal?: JsonValue;
   readonly skip_result?: JsonValue;
+  /** Of a ledger event. */
+  readonly event_id?: string;
+  readonly event_seq?: number;
 }
 
 const noBytes = Buffer.alloc(0);
 
 /** The envelope as it is written down. Bytes that are no JSON are left out. */
 export function envelopeJson(envelope: plugin.Envelope): EnvelopeJson {
-  const { type, chainId, seen, sessionId, runId, turnId, reason, budgetMs, attempt } = envelope;
+  const { type, chainId, seen, sessionId, runId, turnId, reason, budgetMs, attempt, eventId, eventSeq } = envelope;
   return {
     type,
     ...(chainId === '' ? {} : { chain_id: chainId }),
@@ -37,6 +40,8 @@ export function envelopeJson(envelope: plugin.Envelope): EnvelopeJson {
     ...(attempt === 0 ? {} : { attempt }),
     ...memberOf('principal', envelope.principal),
     ...memberOf('skip_result', envelope.skipResult),
+    ...(eventId === '' ? {} : { event_id: eventId }),
+    ...(eventSeq === 0 ? {} : { event_seq: eventSeq }),
   };
 }
 
@@ -56,6 +61,8 @@ export function envelopeOf(json: EnvelopeJson): plugin.Envelope {
     attempt: json.attempt ?? 0,
     principal: bytesOf(json.principal),
     skipResult: bytesOf(json.skip_result),
+    eventId: json.event_id ?? '',
+    eventSeq: json.event_seq ?? 0,
   });
 }
 

@@ -82,6 +82,8 @@ it('an envelope that was written down is the same again, but for its capability'
     budgetMs: 5,
     attempt: 2,
     skipResult: Buffer.from('"instead"'),
+    eventId: 'e',
+    eventSeq: 3,
   });
   expect(envelopeOf(envelopeJson(envelope))).toEqual({ ...envelope, capability: Buffer.alloc(0) });
 });
