@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { plugin } from '@codedock/proto';
+import { within } from '@codedock/testkit';
 import pino from 'pino';
 import { createPluginRoot, type PluginRoot } from '../test/plugin-folder.js';
 import { startTestHost, type TestHost, until } from '../test/test-host.js';
@@ -202,9 +203,8 @@ describe('plugins that misbehave', () => {
     root.addFixture('hangs', input({ hang: true }));
     await start();
     await running.ready();
-    const startedAt = performance.now();
-    const answer = await ask('x', {}, 600);
-    expect(performance.now() - startedAt).toBeLessThan(600);
+    // Two timers of one process keep their order on a busy machine too.
+    const answer = await within(ask('x', {}, 600), 600, 'the answer');
     expect(answer.failure).toMatchObject({ code: 'gate_timeout', plugin: 'hangs' });
   });
 
@@ -265,9 +265,7 @@ describe('plugins that misbehave', () => {
     await start();
     await running.ready();
     for (let time = 0; time < 5; time++) await ask('x');
-    const startedAt = performance.now();
-    const answer = await ask('x');
-    expect(performance.now() - startedAt).toBeLessThan(40);
+    const answer = await within(ask('x'), 40, 'the answer');
     expect(answer.failure).toMatchObject({
       code: 'gate_unavailable',
       reason: expect.stringContaining('5 time-outs in a row'),
