@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createTestDatabase, eventually, expectNoLeftovers, type TestDatabase } from '@codedock/testkit';
 import { Client } from 'pg';
+import { everyRow } from '../testing/every-row.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 
 const SECRETS_KEY = 'ab'.repeat(32);
@@ -29,22 +30,6 @@ const send = (method: string, path: string, body?: unknown, key = tenant.key) =>
   gateway.send(method, path, { key, ...(body === undefined ? {} : { body }) });
 const works = async (key: string) => (await gateway.send('GET', '/v1/sessions', { key })).status === 200;
 const acts = async (action: string) => (await send('GET', `/v1/audit?action=${action}`)).body.items;
-
-/** Every row of every table as text. */
-async function everything(): Promise<string> {
-  const client = new Client({ connectionString: database.url });
-  await client.connect();
-  const { rows: tables } = await client.query<{ name: string }>(
-    "SELECT quote_ident(table_name) AS name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema = 'public'",
-  );
-  let text = '';
-  for (const { name } of tables) {
-    const { rows } = await client.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`);
-    text += rows.map(({ row }) => row).join('\n');
-  }
-  await client.end();
-  return text;
-}
 
 describe('API keys over HTTP', () => {
   it('are created with scopes, shown once, listed without secrets, and revoked', async () => {
@@ -143,7 +128,7 @@ describe('API keys over HTTP', () => {
     expect(first.status).toBe(201);
     expect(second.body).toEqual(first.body);
     expect(second.headers.get('idempotency-replayed')).toBe('true');
-    expect(await everything()).not.toContain(first.body.key);
+    expect(await everyRow(database.url)).not.toContain(first.body.key);
   });
 
   it.each([

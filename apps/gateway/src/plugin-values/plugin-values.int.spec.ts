@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { createTestDatabase, expectNoLeftovers, type TestDatabase } from '@codedock/testkit';
 import { Client } from 'pg';
 import { secretCipher } from '../secrets/secret-cipher.js';
+import { everyRow } from '../testing/every-row.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { PluginValues } from './plugin-values.js';
 
@@ -30,22 +31,6 @@ afterAll(async () => {
 const base = '/v1/plugins/notes';
 const send = (method: string, path: string, body?: unknown, key = tenant.key) =>
   gateway.send(method, `${base}/${path}`, { key, ...(body === undefined ? {} : { body }) });
-
-/** Every row of every table as text. */
-async function everything(): Promise<string> {
-  const client = new Client({ connectionString: database.url });
-  await client.connect();
-  const { rows: tables } = await client.query<{ name: string }>(
-    "SELECT quote_ident(table_schema) || '.' || quote_ident(table_name) AS name FROM information_schema.tables WHERE table_type = 'BASE TABLE' AND table_schema NOT IN ('pg_catalog', 'information_schema')",
-  );
-  let text = '';
-  for (const { name } of tables) {
-    const { rows } = await client.query<{ row: string }>(`SELECT t::text AS row FROM ${name} t`);
-    text += rows.map(({ row }) => row).join('\n');
-  }
-  await client.end();
-  return text;
-}
 
 describe('settings of plugins over HTTP', () => {
   it('are set, listed and removed, for the tenant or for all', async () => {
@@ -96,7 +81,7 @@ describe('secrets of plugins over HTTP', () => {
     const place = { tenantId: tenant.id, plugin: 'notes', key: 'token' };
     expect(await values.secret(place)).toBe(CANARY);
 
-    const rows = await everything();
+    const rows = await everyRow(database.url);
     expect(rows).toContain('plugin.secret_set');
     for (const spelling of [CANARY, Buffer.from(CANARY).toString('hex'), Buffer.from(CANARY).toString('base64')])
       expect(rows).not.toContain(spelling);
