@@ -106,11 +106,16 @@ async function main(): Promise<void> {
       rows.push(row(`${kib} KiB floor`, floor, floor));
       rows.push(row(`${kib} KiB floor, second hop TLS`, floorTls, floor));
       rows.push(row(`${kib} KiB gate`, gate, floor));
-      if (kib === 1) json = ratios;
+      if (kib === 1) {
+        const [caller = Number.NaN, pluginHost = Number.NaN, plugin = Number.NaN] = gate.cpu.map(Math.round);
+        json = { ...ratios, caller_cpu_us: caller, plugin_host_cpu_us: pluginHost, plugin_cpu_us: plugin };
+      }
     }
     const unsubscribed = rounded(await unsubscribedMicroseconds(hosts.hooks()));
     printTable(HEADS, rows);
-    console.log('CPU: caller + middle + end, µs per call with 32 in flight. Ratios are against the plain floor.');
+    console.log(
+      'CPU: caller + middle (plugin-host) + end (plugin), µs per call with 32 in flight. Ratios are against the plain floor.',
+    );
     console.log(`gate without subscriber: ${unsubscribed} µs`);
     if (asJson) console.log(JSON.stringify({ ...json, unsubscribed_us: unsubscribed }));
   } finally {

@@ -3,15 +3,18 @@
 import { randomUUID } from 'node:crypto';
 import { eventually, openEventStream, startRunRedis } from '@codedock/testkit';
 import { JsonClient } from './json-client.js';
-import { cpuMs } from './process-cpu.js';
+import { cpuMs, cpuMsBelow } from './process-cpu.js';
 import { countOperations } from './queue-operations.js';
-import { type RunSystem, startRunSystem } from './run-system.js';
+import { type RunSystem, type RunSystemOptions, startRunSystem } from './run-system.js';
 import { percentile, printTable, rounded } from './statistics.js';
 
 const asJson = process.argv.includes('--json');
 const quick = process.argv.includes('--quick');
 const DRAINED = quick ? 300 : 2_000;
 const TOOL_DRAINED = quick ? 150 : 1_000;
+const GATED = quick ? 200 : 1_000;
+/** Questions cost several times as much until the plugin-host has warmed up. */
+const GATED_WARM_UP = 200;
 const HTTP = quick ? 300 : 2_000;
 const ONE_BY_ONE = quick ? 40 : 200;
 const APPENDS = quick ? 2_000 : 8_000;
@@ -21,6 +24,14 @@ const EVENTS_PER_RUN = 9;
 
 const TEXT = 'Hello, what can you do?';
 const ONE_PING = `fake:${JSON.stringify([{ toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'pong it is' }])}`;
+
+/** A policy on everything a run can be asked about. */
+const PLUGIN = `import { definePlugin, serve } from '@codedock/plugin-sdk';
+  const goOn = () => undefined;
+  serve(definePlugin({
+    name: 'bench', version: '1.0.0',
+    onAgentInput: goOn, onAgentRequest: goOn, onToolPreExecute: goOn, onToolPostExecute: goOn,
+  }));`;
 
 /** One profile's figures, as printed with --json. */
 interface Figures {
@@ -40,6 +51,13 @@ interface Figures {
   /** CPU time per run, POST to end, of the gateway and of the runner, milliseconds; 0 where the system does not say. */
   readonly gateway_cpu_ms_per_run: number;
   readonly runner_cpu_ms_per_run: number;
+  /** Runs with one call of a tool and a plugin that is asked at input, requests and before and after the tool. */
+  readonly gated_drained_per_s: number;
+  /** Questions to that plugin per run. */
+  readonly gates_per_run: number;
+  /** CPU time per question of the plugin-host, and of the plugin (TypeScript), milliseconds. */
+  readonly plugin_host_cpu_ms_per_gate: number;
+  readonly plugin_cpu_ms_per_gate: number;
   /** What the database has grown by per run and its session, indexes included, KiB. */
   readonly db_kib_per_run: number;
   /** POST to the first event, and to the last, over SSE, one run at a time. */
@@ -63,15 +81,59 @@ async function main(): Promise<void> {
 }
 
 async function measureOn(profile: string, redisUrl: string | undefined): Promise<Figures> {
-  const system = await startRunSystem(redisUrl);
+  const gated = await withSystem({ redisUrl, plugin: PLUGIN }, measureGated);
+  return withSystem({ redisUrl }, (system) => measure(profile, system, redisUrl, gated));
+}
+
+async function withSystem<T>(options: RunSystemOptions, work: (system: RunSystem) => Promise<T>): Promise<T> {
+  const system = await startRunSystem(options);
   try {
-    return await measure(profile, system, redisUrl);
+    return await work(system);
   } finally {
     await system.stop();
   }
 }
 
-async function measure(profile: string, system: RunSystem, redisUrl: string | undefined): Promise<Figures> {
+type Gated = Pick<
+  Figures,
+  'gated_drained_per_s' | 'gates_per_run' | 'plugin_host_cpu_ms_per_gate' | 'plugin_cpu_ms_per_gate'
+>;
+
+async function measureGated(system: RunSystem): Promise<Gated> {
+  const client = new JsonClient(system.url, system.key);
+  try {
+    const pid = system.pluginHost?.pid ?? 0;
+    const warmUp = await createSessions(client, GATED_WARM_UP);
+    await drain(system, client, warmUp, ONE_PING);
+    const sessions = await createSessions(client, GATED);
+    const [host, plugin, asked] = [cpuMs(pid), cpuMsBelow(pid), await questions(system)];
+    const { perSecond } = await drain(system, client, sessions, ONE_PING);
+    const questionsAsked = (await questions(system)) - asked;
+    return {
+      gated_drained_per_s: rounded(perSecond),
+      gates_per_run: rounded(questionsAsked / GATED),
+      plugin_host_cpu_ms_per_gate: rounded((cpuMs(pid) - host) / questionsAsked),
+      plugin_cpu_ms_per_gate: rounded((cpuMsBelow(pid) - plugin) / questionsAsked),
+    };
+  } finally {
+    client.close();
+  }
+}
+
+/** Questions to plugins until now. */
+async function questions({ metricsUrls }: RunSystem): Promise<number> {
+  const [, pluginHost = ''] = metricsUrls;
+  const text = await (await fetch(pluginHost)).text();
+  const counts = text.matchAll(/^codedock_plugin_duration_count\{[^}]*\} (\d+)/gm);
+  return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
+}
+
+async function measure(
+  profile: string,
+  system: RunSystem,
+  redisUrl: string | undefined,
+  gated: Gated,
+): Promise<Figures> {
   const client = new JsonClient(system.url, system.key);
   try {
     const floor = await appendsPerSecond(system, client);
@@ -100,6 +162,7 @@ async function measure(profile: string, system: RunSystem, redisUrl: string | un
       queue_ops_per_run: rounded(counted.queue / DRAINED),
       gateway_cpu_ms_per_run: rounded(drained.gatewayCpuMs / DRAINED),
       runner_cpu_ms_per_run: rounded(drained.runnerCpuMs / DRAINED),
+      ...gated,
       db_kib_per_run: rounded(grown / DRAINED / 1_024),
       first_event_p50_ms: rounded(percentile(latencies.first, 0.5)),
       first_event_p99_ms: rounded(percentile(latencies.first, 0.99)),
@@ -282,6 +345,10 @@ function print(figures: readonly Figures[]): void {
     'queue ops/run',
     'gateway CPU ms/run',
     'runner CPU ms/run',
+    'gated/s',
+    'gates/run',
+    'plugin-host CPU ms/gate',
+    'plugin CPU ms/gate',
     'DB KiB/run',
   ];
   printTable(

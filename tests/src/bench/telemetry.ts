@@ -1,125 +1,186 @@
-// What tracing costs a run, and what a collector that fails costs it: the same runs, one by one, in turns on systems that
-// differ in nothing else. Times are from the POST to the last event on the stream; memory is what gateway and runner have
-// grown by, resident, from the end of the warm-up on; dropped are the spans that both counted as such.
+// What a collector that fails costs runs. One system, whose collector works, fails in a way, works, fails in another way …
+// many times over: what is compared are the same processes, minutes apart. Each phase is compared with the two beside it
+// in which the collector works, every ratio has the interval it lies in, and phases that work are compared with each
+// other the same way: what that ratio is off by is chance, and nothing smaller can be seen.
+// With --cost: the same runs with and without tracing, in turns, on two systems that differ in nothing else.
 import { readFileSync } from 'node:fs';
-import { createServer, type RequestListener } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { freePort, openEventStream, type TestProcess } from '@codedock/testkit';
-import { startTraceReceiver } from '@codedock/trace-receiver';
+import { openEventStream, type TestProcess } from '@codedock/testkit';
+import { type Behaviour, type Collector, startCollector } from './collector.js';
 import { JsonClient } from './json-client.js';
+import { cpuMs } from './process-cpu.js';
 import { type RunSystem, startRunSystem } from './run-system.js';
 import { median, percentile, printTable, rounded } from './statistics.js';
 
 const asJson = process.argv.includes('--json');
 const quick = process.argv.includes('--quick');
-const ROUNDS = quick ? 8 : 40;
-const PER_ROUND = 10;
+const cost = process.argv.includes('--cost');
+const WARM_UP_MS = quick ? 3_000 : 10_000;
+/** After a change, until its consequences have settled: time-outs below are shorter. */
+const SETTLE_MS = 1_500;
+const COUNTED_MS = 3_000;
+/** Runs open at a time: enough to keep two cores busy, so that what telemetry takes is missing elsewhere. */
+const LANES = 4;
+const RESAMPLES = 1_000;
+/** Waiting for the disk scatters by more than telemetry could cost, and is the same with all collectors. */
+const HASTY_DISK = { fsync: 'off', synchronous_commit: 'off' };
 const TEXT = `fake:${JSON.stringify([{ toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'pong it is' }])}`;
 
-/** One way to trace. */
-interface Subject {
-  readonly name: string;
+/** What phases are told apart by. */
+type Condition = 'untraced' | Behaviour;
+
+const FAILING = ['down', 'silent', 'late', 'endless'] as const satisfies readonly Condition[];
+const SUBJECTS: readonly Condition[] = cost ? ['untraced'] : FAILING;
+const CYCLES = quick ? 2 : cost ? 20 : 6;
+const NAMES: Record<Condition, string> = {
+  untraced: 'no tracing',
+  works: 'works',
+  down: 'is down',
+  silent: 'never answers',
+  late: 'answers after 1 s',
+  endless: 'never stops answering',
+};
+
+/** What one phase measured. */
+interface Phase {
+  /** Milliseconds of each run, from the POST to its last event. */
+  readonly times: readonly number[];
+  /** CPU of gateway and runner, milliseconds. */
+  readonly cpu: number;
+  /** Resident MiB of both at its end. */
+  readonly residentMib: number;
+  /** Spans that both counted as dropped. */
+  readonly dropped: number;
+}
+
+/** A ratio, and between what it lies with 95 %. */
+type Ratio = readonly [ratio: number, from: number, to: number];
+
+/** One collector's figures, as printed with --json; ratios are to a collector that works. */
+interface Figures {
+  readonly collector: string;
+  readonly runs: number;
+  readonly p50_ms: number;
+  readonly p99_ms: number;
+  readonly p50_ratio: Ratio;
+  readonly p99_ratio: Ratio;
+  readonly cpu_ms_per_run: number;
+  readonly cpu_ratio: Ratio;
+  readonly rss_mib: number;
+  readonly spans_dropped: number;
+}
+
+/** A phase, and the phases beside it in which the collector works. */
+interface Compared {
+  readonly own: Phase;
+  readonly beside: readonly Phase[];
+}
+
+/** Gateway and runner with a client. */
+interface Measured {
   readonly system: RunSystem;
   readonly client: JsonClient;
   readonly processes: readonly TestProcess[];
-  /** Resident KiB of the processes at the end of the warm-up. */
-  residentKib: number;
-  /** Milliseconds of each run that counts. */
-  readonly times: number[];
-}
-
-/** One subject's figures, as printed with --json; ratios are to the system without tracing in the same rounds. */
-interface Figures {
-  readonly collector: string;
-  readonly p50_ms: number;
-  readonly p99_ms: number;
-  /** Median over the rounds of the ratio of their medians. */
-  readonly p50_ratio: number;
-  readonly p99_ratio: number;
-  /** MiB that gateway and runner have grown by together. */
-  readonly rss_growth_mib: number;
-  readonly spans_dropped: number;
 }
 
 async function main(): Promise<void> {
   const closing: (() => unknown)[] = [];
   try {
-    const receiver = await startTraceReceiver();
-    closing.push(() => receiver.close());
-    const serve = async (behaviour: RequestListener) => {
-      const server = createServer(behaviour);
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      closing.push(
-        () => server.close(),
-        () => server.closeAllConnections(),
-      );
-      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-    };
-    const collectors: Record<string, string | undefined> = {
-      'no tracing': undefined,
-      works: receiver.url,
-      'is down': `http://127.0.0.1:${await freePort()}`,
-      'never answers': await serve((request) => request.resume()),
-      'answers after 1 s': await serve(answersLate),
-      'never stops answering': await serve(neverStops),
-    };
-    const subjects: Subject[] = [];
-    for (const [name, endpoint] of Object.entries(collectors)) {
-      const system = await startRunSystem(undefined, endpoint === undefined ? {} : tracedTo(endpoint));
+    const collector = await startCollector();
+    closing.push(() => collector.stop());
+    const start = async (env: Record<string, string>): Promise<Measured> => {
+      const system = await startRunSystem({ env, settings: HASTY_DISK });
       closing.push(() => system.stop());
-      const processes = [system.gateway, await system.startRunner()];
       const client = new JsonClient(system.url, system.key);
       closing.push(() => client.close());
-      subjects.push({ name, system, client, processes, residentKib: 0, times: [] });
-    }
-    // The first round warms up; whatever else the machine does falls on all of them alike.
-    for (let round = 0; round <= ROUNDS; round += 1) {
-      for (const subject of subjects) {
-        const times = await oneByOne(subject);
-        if (round > 0) subject.times.push(...times);
-        else subject.residentKib = residentKib(subject.processes);
+      return { system, client, processes: [system.gateway, await system.startRunner()] };
+    };
+    const traced = await start(tracedTo(collector));
+    const untraced = cost ? await start({}) : traced;
+    for (const subject of new Set([traced, untraced])) await work(subject, WARM_UP_MS);
+
+    const phases: { readonly condition: Condition; readonly phase: Phase }[] = [];
+    const measure = async (condition: Condition) => {
+      await collector.behave(condition === 'untraced' ? 'works' : condition);
+      phases.push({ condition, phase: await measured(condition === 'untraced' ? untraced : traced) });
+    };
+    for (let cycle = 0; cycle < CYCLES; cycle += 1) {
+      for (const condition of SUBJECTS) {
+        await measure('works');
+        await measure(condition);
       }
     }
-    const figures = await Promise.all(subjects.map((subject) => figuresOf(subject, subjects[0] as Subject)));
-    printTable(
-      ['collector', 'p50 ms', 'p99 ms', 'p50 ratio', 'p99 ratio', 'RSS + MiB', 'dropped'],
-      figures.map((one) => Object.values(one)),
-    );
-    if (asJson) console.log(JSON.stringify(figures));
+    await measure('works');
+
+    const compared = (...conditions: readonly Condition[]): Compared[] =>
+      phases.flatMap(({ condition, phase }, at) => {
+        if (!conditions.includes(condition)) return [];
+        // Beside a phase that works lie the next ones that do.
+        const away = condition === 'works' ? 2 : 1;
+        return [{ own: phase, beside: [at - away, at + away].flatMap((index) => phases[index]?.phase ?? []) }];
+      });
+    print([
+      figuresOf('works', compared('works')),
+      ...(cost ? [] : [figuresOf('fails, any way', compared(...FAILING))]),
+      ...SUBJECTS.map((condition) => figuresOf(NAMES[condition], compared(condition))),
+    ]);
   } finally {
     for (const close of closing.reverse()) await close();
   }
 }
 
-function tracedTo(endpoint: string): Record<string, string> {
+function tracedTo({ url }: Collector): Record<string, string> {
   return {
-    OTEL_EXPORTER_OTLP_ENDPOINT: endpoint,
-    OTEL_EXPORTER_OTLP_PROTOCOL: 'http/json',
+    OTEL_EXPORTER_OTLP_ENDPOINT: url,
     OTEL_METRICS_EXPORTER: 'none',
+    // What is being sent when the collector changes is over when counting begins.
+    OTEL_EXPORTER_OTLP_TIMEOUT: '1200',
     OTEL_BSP_SCHEDULE_DELAY: '500',
   };
 }
 
-const answersLate: RequestListener = (request, response) => {
-  request.resume();
-  setTimeout(() => response.end('{}'), 1_000);
-};
+async function measured(subject: Measured): Promise<Phase> {
+  const { system, processes } = subject;
+  const droppedBefore = await spansDropped(system);
+  await work(subject, SETTLE_MS);
+  const cpu = () => processes.reduce((sum, { pid }) => sum + cpuMs(pid), 0);
+  const cpuBefore = cpu();
+  const times = await work(subject, COUNTED_MS);
+  return {
+    times,
+    cpu: cpu() - cpuBefore,
+    residentMib: residentMib(processes),
+    dropped: (await spansDropped(system)) - droppedBefore,
+  };
+}
 
-/** Hostile: a failure whose body has no end. */
-const neverStops: RequestListener = (request, response) => {
-  request.resume();
-  response.writeHead(500);
-  const more = setInterval(() => {
-    if (!response.writableNeedDrain) response.write('x'.repeat(64 * 1024));
-  }, 10);
-  response.on('close', () => clearInterval(more));
-  response.on('error', () => undefined);
-};
+/** Runs in all lanes, as many as begin within the time; milliseconds of each. */
+async function work({ system, client }: Measured, forMs: number): Promise<number[]> {
+  const times: number[] = [];
+  const endsAt = performance.now() + forMs;
+  const lane = async () => {
+    while (performance.now() < endsAt) times.push(await oneRun(system, client));
+  };
+  await Promise.all(Array.from({ length: LANES }, lane));
+  return times;
+}
 
-function residentKib(processes: readonly TestProcess[]): number {
+async function oneRun(system: RunSystem, client: JsonClient): Promise<number> {
+  const { id } = await client.post<{ id: string }>('/v1/sessions', {});
+  const stream = await openEventStream(`${system.url}/v1/sessions/${id}/events`, {
+    headers: { authorization: `Bearer ${system.key}` },
+  });
+  const begin = performance.now();
+  const posted = client.post(`/v1/sessions/${id}/runs`, { content: TEXT });
+  const { at } = await stream.waitFor(({ event }) => event === 'run.completed');
+  await posted;
+  stream.close();
+  return at - begin;
+}
+
+function residentMib(processes: readonly TestProcess[]): number {
   return processes.reduce((sum, { pid }) => {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-    return sum + Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]);
+    return sum + Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1]) / 1_024;
   }, 0);
 }
 
@@ -130,37 +191,55 @@ async function spansDropped({ metricsUrls }: RunSystem): Promise<number> {
   return [...counts].reduce((sum, [, count]) => sum + Number(count), 0);
 }
 
-async function oneByOne({ system, client }: Subject): Promise<number[]> {
-  const times: number[] = [];
-  for (let n = 0; n < PER_ROUND; n += 1) {
-    const { id } = await client.post<{ id: string }>('/v1/sessions', {});
-    const stream = await openEventStream(`${system.url}/v1/sessions/${id}/events`, {
-      headers: { authorization: `Bearer ${system.key}` },
-    });
-    const begin = performance.now();
-    const posted = client.post(`/v1/sessions/${id}/runs`, { content: TEXT });
-    times.push((await stream.waitFor(({ event }) => event === 'run.completed')).at - begin);
-    await posted;
-    stream.close();
-  }
-  return times;
-}
-
-async function figuresOf(subject: Subject, base: Subject): Promise<Figures> {
-  const { name, system, processes, times } = subject;
-  const rounds = Array.from({ length: ROUNDS }, (_, round) => {
-    const of = (all: readonly number[]) => median(all.slice(round * PER_ROUND, (round + 1) * PER_ROUND));
-    return of(times) / of(base.times);
-  });
+function figuresOf(collector: string, compared: readonly Compared[]): Figures {
+  const own = compared.map((each) => each.own);
+  const times = timesOf(own);
   return {
-    collector: name,
+    collector,
+    runs: times.length,
     p50_ms: rounded(median(times)),
     p99_ms: rounded(percentile(times, 0.99)),
-    p50_ratio: rounded(median(rounds)),
-    p99_ratio: rounded(percentile(times, 0.99) / percentile(base.times, 0.99)),
-    rss_growth_mib: rounded((residentKib(processes) - subject.residentKib) / 1024),
-    spans_dropped: await spansDropped(system),
+    p50_ratio: ratio(compared, (phases) => median(timesOf(phases))),
+    p99_ratio: ratio(compared, (phases) => percentile(timesOf(phases), 0.99)),
+    cpu_ms_per_run: rounded(cpuPerRun(own)),
+    cpu_ratio: ratio(compared, cpuPerRun),
+    rss_mib: rounded(median(own.map(({ residentMib: mib }) => mib))),
+    spans_dropped: own.reduce((sum, { dropped }) => sum + dropped, 0),
   };
+}
+
+function timesOf(phases: readonly Phase[]): number[] {
+  return phases.flatMap(({ times }) => times);
+}
+
+function cpuPerRun(phases: readonly Phase[]): number {
+  return phases.reduce((sum, { cpu }) => sum + cpu, 0) / timesOf(phases).length;
+}
+
+/**
+ * What a figure of some phases is to that of the phases beside them, and its interval: phases are drawn anew, each with
+ * those beside it, so that what the machine did meanwhile falls on both.
+ */
+function ratio(compared: readonly Compared[], of: (phases: readonly Phase[]) => number): Ratio {
+  const ratioOf = (some: readonly Compared[]) =>
+    of(some.map(({ own }) => own)) / of(some.flatMap((each) => each.beside));
+  const drawn = Array.from({ length: RESAMPLES }, () =>
+    ratioOf(compared.map(() => compared[Math.floor(Math.random() * compared.length)] as Compared)),
+  );
+  const toPrint = (value: number) => Math.round(value * 1_000) / 1_000;
+  return [toPrint(ratioOf(compared)), toPrint(percentile(drawn, 0.025)), toPrint(percentile(drawn, 0.975))];
+}
+
+function print(figures: readonly Figures[]): void {
+  const shown = ([value, from, to]: Ratio) => `${value.toFixed(3)} (${from.toFixed(3)}–${to.toFixed(3)})`;
+  printTable(
+    ['collector', 'runs', 'p50 ms', 'p99 ms', 'p50 ×', 'p99 ×', 'CPU ms/run', 'CPU ×', 'RSS MiB', 'dropped'],
+    figures.map((one) => Object.values(one).map((value) => (Array.isArray(value) ? shown(value as never) : value))),
+  );
+  console.log(
+    `× = to the phases beside it in which the collector works, and the interval of 95 %. ${LANES} runs open at a time.`,
+  );
+  if (asJson) console.log(JSON.stringify(figures));
 }
 
 main().catch((error: unknown) => {
