@@ -121,7 +121,7 @@ export async function serveGateway({
     telemetry,
     shutdown,
   );
-  if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs));
+  if (telemetry.metricsHandler !== undefined) shutdown.register('queue gauges', startQueueGauges(store.runs, logger));
   const reconciler = startReconciler(ports, { reminderShare: config.approvalReminderPercent / 100 });
   shutdown.register('reconciler', () => reconciler.stop());
   const webhooks = startWebhookSender({
