@@ -11,6 +11,15 @@ const ILL_FORMED = new Set(['22P02', '22P05', '22021']);
 /** Connection exceptions, shutdown and start of the server, too many connections, and Node's own. */
 const UNREACHABLE =
   /^(08...|57P0.|53300|ECONNREFUSED|ECONNRESET|ENOTFOUND|ENOENT|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|P1001|P1017)$/;
+/**
+ * What the database could not do at this moment and can later: serialization failures and deadlocks, a lock not had in time,
+ * a statement that was cancelled, no resources left, a server that is read-only since another took its place. The last are
+ * Prisma's own for the same.
+ */
+const NOT_NOW = /^(40001|40P01|55P03|57014|53...|25006|P2024|P2028|P2034)$/;
+/** Of these, what is over at once and whose transaction changed nothing. */
+const CONFLICT = new Set(['40001', '40P01']);
+const GIVEN_UP = 'Query read timeout';
 const UNREACHABLE_TEXT =
   /Connection terminated|timeout exceeded when trying to connect|pool after calling end|Query read timeout|^timeout expired$/;
 
@@ -43,6 +52,12 @@ export function databaseError(error: unknown): AppError {
       retryAfterMs: 1_000,
     });
   }
+  if (NOT_NOW.test(code)) {
+    return new AppError('store_unavailable', 'The database could not do this now; try again shortly.', {
+      cause: error,
+      retryAfterMs: 1_000,
+    });
+  }
   return new AppError('invariant_broken', 'The database refused a statement; its cause is in the logs.', {
     cause: error,
   });
@@ -52,6 +67,16 @@ export function databaseError(error: unknown): AppError {
 export function isRunAgain(error: unknown): boolean {
   const { code, constraint } = asFailure(error);
   return code === RUN_AGAIN || (code === UNIQUE_VIOLATION && constraint === 'runs_one_active');
+}
+
+/** True when a statement lost to another one at the same time: it changed nothing, and the same again may succeed. */
+export function isConflict(error: unknown): boolean {
+  return CONFLICT.has(String(asFailure(error).code));
+}
+
+/** True when this side waits no longer for a statement, which the server may be at still. */
+export function isGivenUp(error: unknown): boolean {
+  return asFailure(error).message === GIVEN_UP;
 }
 
 /** True when a row with the same unique key exists. */

@@ -1,5 +1,6 @@
 import { createServer, type Socket } from 'node:net';
-import { createTestDatabase, type TestDatabase } from '@codedock/testkit';
+import { createTestDatabase, eventually, type TestDatabase } from '@codedock/testkit';
+import pg from 'pg';
 import { openDatabase } from './database.js';
 import { lead } from './lead.js';
 
@@ -22,6 +23,32 @@ describe('a database that does not answer', () => {
     }
   });
 
+  it('is asked to end the statement that nobody waits for any more, though it waits for a lock', async () => {
+    const holder = new pg.Client(database.url);
+    await holder.connect();
+    // Long enough for the statement to be at the lock: a request that comes before it ends nothing.
+    const opened = openDatabase({ url: database.url, maxConnections: 2, statementTimeoutMs: 1_000 });
+    try {
+      await holder.query('BEGIN; LOCK TABLE tenants IN ACCESS EXCLUSIVE MODE');
+      const update = "UPDATE tenants SET name = 'abandoned'";
+      await expect(opened.rows(update, [])).rejects.toMatchObject({ code: 'store_unavailable' });
+      await eventually(
+        async () => {
+          // Asked on another connection: within a transaction the view shows what it showed first.
+          const at = await opened.rows(
+            "SELECT wait_event_type FROM pg_stat_activity WHERE query = $1 AND state = 'active'",
+            [update],
+          );
+          return at.length === 0;
+        },
+        { what: 'the statement to be ended' },
+      );
+    } finally {
+      await holder.end();
+      await opened.close();
+    }
+  });
+
   it('keeps nobody who wants to lead', async () => {
     const sockets: Socket[] = [];
     const silent = createServer((socket) => void sockets.push(socket));
@@ -34,6 +61,60 @@ describe('a database that does not answer', () => {
     } finally {
       for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => silent.close(resolve));
+    }
+  });
+});
+
+describe('statements that get in each other’s way', () => {
+  it('a deadlock costs its victim a second try, and nobody hears of it', async () => {
+    const other = new pg.Client(database.url);
+    await other.connect();
+    const opened = openDatabase({ url: database.url, maxConnections: 2 });
+    try {
+      await opened.rows('CREATE TABLE pair (id int PRIMARY KEY, n int)', []);
+      await opened.rows('INSERT INTO pair VALUES (1, 0), (2, 0)', []);
+      await opened.rows(
+        `CREATE FUNCTION raise_pair() RETURNS void LANGUAGE plpgsql AS $$
+         BEGIN UPDATE pair SET n = n + 1 WHERE id = 1; UPDATE pair SET n = n + 1 WHERE id = 2; END $$`,
+        [],
+      );
+      // Who waits longer looks first: the other side must not be the one that looks.
+      await other.query('BEGIN; UPDATE pair SET n = n + 10 WHERE id = 2');
+      const both = opened.rows('SELECT raise_pair()', []);
+      await eventually(
+        async () => {
+          const waiting = await opened.rows(
+            "SELECT 1 FROM pg_stat_activity WHERE query = 'SELECT raise_pair()' AND wait_event_type = 'Lock'",
+            [],
+          );
+          return waiting.length > 0;
+        },
+        { what: 'the function to wait' },
+      );
+      const crossing = other.query('UPDATE pair SET n = n + 10 WHERE id = 1').then(
+        () => other.query('COMMIT'),
+        () => other.query('ROLLBACK'),
+      );
+      await Promise.all([both, crossing]);
+      const [one, two] = (await opened.rows<{ n: number }>('SELECT n FROM pair ORDER BY id', [])).map(({ n }) => n);
+      expect(one).toBe(two);
+      expect([1, 11]).toContain(one);
+    } finally {
+      await other.end();
+      await opened.close();
+    }
+  });
+
+  it('a statement that loses again and again is given up, and the client may come back', async () => {
+    const opened = openDatabase({ url: database.url, maxConnections: 1 });
+    try {
+      await opened.rows('CREATE SEQUENCE tries', []);
+      const losing = "DO $$ BEGIN PERFORM nextval('tries'); RAISE EXCEPTION USING ERRCODE = '40001'; END $$";
+      await expect(opened.rows(losing, [])).rejects.toMatchObject({ code: 'store_unavailable', retryAfterMs: 1_000 });
+      // A sequence keeps what was rolled back.
+      expect(await opened.rows('SELECT last_value::int AS n FROM tries', [])).toEqual([{ n: 5 }]);
+    } finally {
+      await opened.close();
     }
   });
 });
