@@ -9,6 +9,7 @@ import { flood } from './flood.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { killedRunners } from './killed-runners.js';
 import { lostCommits } from './lost-commits.js';
+import { contendedPostgres } from './postgres-contention.js';
 import { restartedPostgres } from './postgres-restarts.js';
 import { providerFailures } from './provider-failures.js';
 import { emptiedRedis, fullRedis, killedRedis } from './redis-failures.js';
@@ -35,6 +36,7 @@ export const CASES: readonly FaultCase[] = [
   emptiedRedis,
   fullRedis,
   restartedPostgres,
+  contendedPostgres,
   flood,
   lostCommits,
 ];
