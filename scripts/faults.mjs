@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 // The fault suite, from a fresh clone: dependencies, build, then the suite. Its last line is one JSON value.
-//   --tier=short|long   --profile=embedded|redis   --only=R1,R2   --seed=n
+//   --tier=short|long   --profile=embedded|redis   --only=R1,R2   --seed=n   --runs=n (of the flood L1)
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { prepare } from './workspace/prepare.mjs';

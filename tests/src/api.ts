@@ -13,6 +13,8 @@ export interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Sent as it is instead of JSON. */
   readonly raw?: string | Uint8Array;
+  /** Gives the request up. */
+  readonly signal?: AbortSignal;
 }
 
 /** Speaks JSON with a gateway. */
@@ -38,6 +40,7 @@ export function apiOf(url: string, key: string): Api {
         ...options.headers,
       },
       ...(payload === undefined ? {} : { body: payload }),
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
     const text = await response.text();
     return {

@@ -221,7 +221,10 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     urls[index] = `http://127.0.0.1:${port}`;
     return gateway;
   };
+  let startedRunners = 0;
   const startRunner = async (env: Readonly<Record<string, string>> = {}, program?: string) => {
+    const index = startedRunners;
+    startedRunners += 1;
     const port = await freePort();
     const runner = await service(
       'runner',
@@ -229,7 +232,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       options.pluginHostLater || options.unready
         ? `http://127.0.0.1:${port}/healthz`
         : `http://127.0.0.1:${port}/readyz`,
-      `runner-${runners.length}`,
+      `runner-${index}`,
       program,
     );
     runners.push(runner);

@@ -50,7 +50,7 @@ import { startWebhookSender } from './webhooks/webhook-sender.js';
 const KEY_CACHE_MS = 5_000;
 /** How often the database is asked for news of followed sessions, milliseconds. */
 const FEED_SWEEP_MS = 2_000;
-const SSE_LIMITS = { bufferBytes: 1024 * 1024, heartbeatMs: 15_000, stallMs: 30_000, endMs: 5_000 };
+const SSE_LIMITS = { bufferBytes: 1024 * 1024, heartbeatMs: 15_000, endMs: 5_000 };
 /** How long an idempotency claim outlives the gate's budget, and a duplicate waits beyond it, milliseconds. */
 const CLAIM_GRACE_MS = 8_000;
 const DUPLICATE_WAIT_MS = 1_000;
@@ -311,7 +311,8 @@ async function serveHttp(
   shutdown: Shutdown,
 ): Promise<string> {
   const drain = new Drain();
-  const streams = new EventStreams(store.ledger, feeds, SSE_LIMITS, logger, config.maxEventStreams);
+  const limits = { ...SSE_LIMITS, stallMs: config.eventStreamStallMs };
+  const streams = new EventStreams(store.ledger, feeds, limits, logger, config.maxEventStreams);
   const pressure = new QueuePressure({
     max: config.maxQueuedRuns,
     queued: () => store.runs.queued(),

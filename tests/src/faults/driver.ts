@@ -12,6 +12,8 @@ export interface SuiteOptions {
   readonly tier: Tier;
   readonly profiles: readonly Profile[];
   readonly seed: number;
+  /** Runs of a flood, instead of the tier's. */
+  readonly runs?: number;
   /** Gets every line of the report. */
   readonly print: (line: string) => void;
 }
@@ -143,13 +145,14 @@ function leftBehind(left: readonly string[]): Finding[] {
 
 const noHarm = (): Counts => ({ lost: 0, doubled: 0, stale_write: 0, sse_gap: 0, sse_dup: 0, other: 0 });
 
-async function runCase(each: FaultCase, stage: Stage, { tier, seed, print }: SuiteOptions): Promise<CaseOutcome> {
+async function runCase(each: FaultCase, stage: Stage, { tier, seed, runs, print }: SuiteOptions): Promise<CaseOutcome> {
   const began = performance.now();
   const problems: string[] = [];
   let report: CaseReport = { detail: '' };
   const context: CaseContext = {
     tier,
     profile: stage.profile,
+    ...(runs === undefined ? {} : { runs }),
     // A case chooses the same whether it is run alone or among others.
     random: seededRandom(seed + [...each.id].reduce((sum, letter) => sum * 31 + letter.charCodeAt(0), 7)),
     pick: (of) => of[tier],

@@ -29,6 +29,8 @@ export interface CaseReport {
 export interface CaseContext {
   readonly tier: Tier;
   readonly profile: Profile;
+  /** As many runs as the caller of the suite wants in a flood, instead of the tier's. */
+  readonly runs?: number;
   /** Seeded: the same seed makes the same choices. */
   readonly random: Random;
   /** `short` or `long`, whichever the tier is. */

@@ -42,12 +42,18 @@ export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'pro
   readonly ownPostgres?: boolean;
   /** Looks at what gateways and runners say to PostgreSQL and hear from it, queue and leader's lock excepted. */
   readonly databaseFilter?: () => LinkFilter;
+  /** On the profile `redis`: used and ended with the system. Default: one that it starts. */
+  readonly redis?: TestRedis;
   /** Further plugins, written into the root beside the acting one. */
   readonly plugins?: (root: string) => Promise<void> | void;
   /** What may be asked of them, for the checker. */
   readonly chain?: readonly ChainedPlugin[];
   /** False: who dies stays dead. Default true: dead runners and gateways are replaced, as an orchestrator does. */
   readonly replaced?: boolean;
+  /** Further runners, each with what is added to its environment. */
+  readonly moreRunners?: readonly Readonly<Record<string, string>>[];
+  /** Called when every process of the system has ended: for what a case has put between them. */
+  readonly ended?: () => Promise<void>;
 }
 
 /** Input of a run: the script of the model, and what else the request says. */
@@ -94,6 +100,8 @@ export interface FaultSystem
   runnerOf(callId: string): TestProcess | undefined;
   /** `host:port` where a gateway or runner tells of its health. */
   probesAt(process: TestProcess): string | undefined;
+  /** Addresses of the gateways that are alive. */
+  livingUrls(): readonly string[];
   /** Runners that are alive. */
   aliveRunners(): readonly TestProcess[];
   /** Resolves when as many runners and gateways as at first are ready. */
@@ -118,8 +126,18 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   const deaths = await temporaryFolder('codedock-deaths-');
   const sink = await startEffectSink();
   const provider = await recordingProvider();
-  const { plugins, chain = [], replaced = true, ownPostgres = false, databaseFilter, ...rest } = options;
-  const redis = profile === 'redis' ? await startRedis({ appendOnly: true }) : undefined;
+  const {
+    plugins,
+    chain = [],
+    replaced = true,
+    ownPostgres = false,
+    databaseFilter,
+    redis: ownRedis,
+    moreRunners = [],
+    ended,
+    ...rest
+  } = options;
+  const redis = profile === 'redis' ? (ownRedis ?? (await startRedis({ appendOnly: true }))) : undefined;
   const postgres = ownPostgres ? await startPostgres() : undefined;
   const database = rest.database ?? postgres?.database ?? (await createTestDatabase());
   const proxy =
@@ -129,6 +147,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
   const addresses =
     proxy === undefined ? {} : { DATABASE_URL: throughProxy(database.url, proxy), DATABASE_DIRECT_URL: database.url };
   const closeSurroundings = async () => {
+    await ended?.();
     await proxy?.close();
     await postgres?.stop();
     await redis?.stop();
@@ -159,7 +178,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
       ...rest.env,
       TMPDIR: temporary.path,
     },
-    gatewayEnv: { ...addresses, ...rest.gatewayEnv },
+    gatewayEnv: { CODEDOCK_EVENT_STREAM_STALL_TIMEOUT: '5s', ...addresses, ...rest.gatewayEnv },
     // The gateway's default agent stays the scripted one.
     runnerEnv: {
       ...addresses,
@@ -177,6 +196,11 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     await closeSurroundings();
     throw error;
   });
+  await Promise.all(moreRunners.map((env) => system.startRunner(env))).catch(async (error: unknown) => {
+    await system.stop();
+    await closeSurroundings();
+    throw error;
+  });
   secrets.set('the API key', system.key);
   const { rows } = await system.db.query<{ id: string }>("SELECT id FROM tenants WHERE name = 'default'");
   const tenantId = rows[0]?.id ?? '';
@@ -191,8 +215,9 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
 
   const alive = (processes: readonly TestProcess[]) => processes.filter((each) => !each.hasExited());
   const urlOf = (gateway: TestProcess) => system.urls[Number(gateway.name.split('-').at(-1))];
+  const livingUrls = () => alive(system.gateways).flatMap((gateway) => urlOf(gateway) ?? []);
   const url = () => {
-    const urls = alive(system.gateways).flatMap((gateway) => urlOf(gateway) ?? []);
+    const urls = livingUrls();
     turn += 1;
     return urls[turn % urls.length] ?? system.url;
   };
@@ -343,6 +368,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     },
     runnerOf: (callId) => alive(system.runners).find((runner) => runner.stdout().includes(`executing ${callId} `)),
     probesAt: (process) => system.probesAt.get(process),
+    livingUrls,
     aliveRunners: () => alive(system.runners),
     whole,
     settled,

@@ -10,11 +10,16 @@ import type { Tier } from './fault-case.js';
 const TIERS: readonly Tier[] = ['short', 'long'];
 const PROFILES: readonly Profile[] = ['embedded', 'redis'];
 
+/** Of a flood: a run for each quiet tenant, and as many as are queued by default before further ones are refused. */
+const LEAST_RUNS = 80;
+const MOST_RUNS = 100_000;
+
 interface Wanted {
   readonly tier: Tier;
   readonly profiles: readonly Profile[];
   readonly only: readonly string[];
   readonly seed: number;
+  readonly runs?: number;
 }
 
 function wanted(): Wanted {
@@ -24,6 +29,7 @@ function wanted(): Wanted {
       only: { type: 'string' },
       profile: { type: 'string' },
       seed: { type: 'string' },
+      runs: { type: 'string' },
     },
   });
   const only = values.only?.split(',') ?? [];
@@ -31,7 +37,12 @@ function wanted(): Wanted {
   if (unknown.length > 0) throw refused(`--only=${unknown.join(',')}`, CASES.map(({ id }) => id).join(', '));
   const seed = values.seed === undefined ? Date.now() % 1_000_000 : Number(values.seed);
   if (!Number.isSafeInteger(seed)) throw refused(`--seed=${values.seed}`, 'a whole number');
+  const runs = values.runs === undefined ? undefined : Number(values.runs);
+  if (runs !== undefined && !(Number.isInteger(runs) && runs >= LEAST_RUNS && runs <= MOST_RUNS)) {
+    throw refused(`--runs=${values.runs}`, `a whole number from ${LEAST_RUNS} to ${MOST_RUNS}`);
+  }
   return {
+    ...(runs === undefined ? {} : { runs }),
     tier: oneOf('tier', values.tier, TIERS),
     profiles: values.profile === undefined ? PROFILES : [oneOf('profile', values.profile, PROFILES)],
     only,
@@ -50,7 +61,7 @@ function refused(given: string, right: string): Error {
 }
 
 async function main(): Promise<void> {
-  const { tier, profiles, only, seed } = wanted();
+  const { tier, profiles, only, seed, runs } = wanted();
   const print = (line: string) => console.log(line);
   print(
     `faults  tier ${tier}, seed ${seed}; the same choices again: npm run test:faults -- --tier=${tier} --seed=${seed}`,
@@ -64,6 +75,7 @@ async function main(): Promise<void> {
       tier,
       profiles: missing === undefined ? profiles : profiles.filter((profile) => profile !== 'redis'),
       seed,
+      ...(runs === undefined ? {} : { runs }),
       print,
     });
     print(`${result.cases - result.failed} passed, ${result.failed} failed`);

@@ -38,6 +38,7 @@ async function client() {
     say: (text: string) => socket.write(text),
     hears: (text: string) => eventually(() => heard === text, { what: text }),
     heard: () => heard,
+    closed: () => closed,
     closes: () => eventually(() => closed, { what: 'the end of the connection' }),
   };
 }
@@ -47,7 +48,7 @@ test('bytes pass until the way is cut, which ends old and new connections, and a
   const one = await client();
   one.say('a');
   await one.hears('a');
-  proxy.cut();
+  proxy.cut('reject');
   await one.closes();
   await (await client()).closes();
   proxy.heal();
@@ -61,7 +62,7 @@ test('a black hole swallows bytes of old and new connections and tells nobody; h
   const one = await client();
   one.say('a');
   await one.hears('a');
-  proxy.stall();
+  proxy.cut('drop');
   one.say('b');
   const two = await client();
   two.say('c');
@@ -69,6 +70,47 @@ test('a black hole swallows bytes of old and new connections and tells nobody; h
   proxy.heal();
   await one.hears('ab');
   await two.hears('c');
+});
+
+test('half-open: the server sees the end of a connection at once, the client only when the way is healed', async () => {
+  proxy = await startTcpProxy({ to: echoPort() });
+  let ended = 0;
+  echo.on('connection', (socket) => socket.on('close', () => (ended += 1)));
+  const one = await client();
+  one.say('a');
+  await one.hears('a');
+  proxy.cut('half-open');
+  await eventually(() => ended === 1, { what: 'the end of the connection at the server' });
+  expect(one.closed()).toBe(false);
+  proxy.heal();
+  await one.closes();
+});
+
+test('one way: what is sent arrives, the answer comes when the way is healed', async () => {
+  let arrived = '';
+  proxy = await startTcpProxy({ to: echoPort() });
+  echo.on('connection', (socket) => socket.on('data', (bytes) => (arrived += bytes.toString())));
+  const one = await client();
+  one.say('a');
+  await one.hears('a');
+  proxy.cut('one-way');
+  one.say('b');
+  await eventually(() => arrived === 'ab', { what: 'what was sent' });
+  expect(one.heard()).toBe('a');
+  proxy.heal();
+  await one.hears('ab');
+});
+
+test('late bytes stay in their order', async () => {
+  proxy = await startTcpProxy({ to: echoPort() });
+  proxy.slow({ meanMs: 40, jitterMs: 40 });
+  const one = await client();
+  const said = 'abcdefghij';
+  for (const letter of said) {
+    one.say(letter);
+    await new Promise<void>((resolve) => setImmediate(resolve));
+  }
+  await one.hears(said);
 });
 
 test('a filter sees both directions and may end a connection instead of passing an answer', async () => {

@@ -14,91 +14,164 @@ export interface TcpProxyOptions {
   readonly to: number;
   /** Called for each connection; absent: all bytes pass as they are. */
   readonly filter?: () => LinkFilter;
+  /** 0 ≤ n < 1, for `slow`. Default `Math.random`. */
+  readonly random?: () => number;
+}
+
+/**
+ * How a network fails between two processes. `drop`: nothing gets through, in neither direction, and nobody is told.
+ * `reject`: connections are ended, new ones at once. `half-open`: the server sees its connections end, the clients see
+ * nothing. `one-way`: what clients send arrives, no answer comes back.
+ */
+export type LinkFault = 'drop' | 'reject' | 'half-open' | 'one-way';
+
+/** How late bytes arrive, milliseconds for there and back: half of it each way. */
+export interface Latency {
+  readonly meanMs: number;
+  /** At most so much more or less. */
+  readonly jitterMs: number;
 }
 
 /** A piece of network between two parts of a system, which can be broken. */
 export interface TcpProxy {
   /** Loopback port to connect to instead. */
   readonly port: number;
-  /** Ends every connection, and every new one at once, as a host does that refuses. */
-  cut(): void;
-  /** From now on no byte gets through, in no direction, and nobody is told: a black hole. New connections are taken. */
-  stall(): void;
-  /** Lets everything through again; what a black hole has swallowed arrives late. */
+  /** Breaks it for old and new connections, until it is healed. */
+  cut(fault: LinkFault): void;
+  /** Lets everything through again; what was held back arrives late, and who lost the other side is told. */
   heal(): void;
+  /** From now on bytes are late. */
+  slow(latency: Latency): void;
   close(): Promise<void>;
 }
 
+interface Connection {
+  readonly near: Socket;
+  readonly far: Socket;
+  /** Sides that do not know yet that the other is gone. */
+  readonly untold: Set<Socket>;
+}
+
 /** Listens on a free loopback port and passes on what comes. */
-export async function startTcpProxy({ to, filter }: TcpProxyOptions): Promise<TcpProxy> {
-  const sockets = new Set<Socket>();
+export async function startTcpProxy({ to, filter, random = Math.random }: TcpProxyOptions): Promise<TcpProxy> {
+  const connections = new Set<Connection>();
   /** Sockets whose other side takes no more for now. */
   const full = new Set<Socket>();
-  let state: 'open' | 'cut' | 'stalled' = 'open';
+  const timers = new Set<NodeJS.Timeout>();
+  let fault: LinkFault | undefined;
+  let latency: Latency = { meanMs: 0, jitterMs: 0 };
 
-  const server = createServer((near) => {
-    if (state === 'cut') {
+  const isHeld = (from: Socket, { far }: Connection) =>
+    fault === 'drop' || fault === 'half-open' || (fault === 'one-way' && from === far);
+  const flow = (from: Socket, connection: Connection) => {
+    if (isHeld(from, connection) || full.has(from)) from.pause();
+    else from.resume();
+  };
+  const flowAll = (connection: Connection) => {
+    flow(connection.near, connection);
+    flow(connection.far, connection);
+  };
+
+  const server = createServer({ allowHalfOpen: true }, (near) => {
+    near.on('error', () => undefined);
+    if (fault === 'reject') {
       near.destroy();
       return;
     }
-    const far = connect(to, '127.0.0.1');
+    const far = connect({ port: to, host: '127.0.0.1', allowHalfOpen: true });
+    const connection: Connection = { near, far, untold: new Set() };
+    connections.add(connection);
     const watch = filter?.();
-    const sever = () => {
-      near.destroy();
-      far.destroy();
-    };
     const pass = (from: Socket, into: Socket, bytes: Buffer) => {
-      if (into.write(bytes)) return;
+      if (!into.writable || into.write(bytes)) return;
       full.add(from);
-      from.pause();
+      flow(from, connection);
       into.once('drain', () => {
         full.delete(from);
-        if (state !== 'stalled') from.resume();
+        flow(from, connection);
       });
     };
-    for (const socket of [near, far]) {
-      sockets.add(socket);
-      socket.setNoDelay();
-      socket.on('error', () => undefined);
-      socket.on('close', () => {
-        sockets.delete(socket);
-        full.delete(socket);
-        sever();
+    const pump = (from: Socket, into: Socket, seen: (bytes: Buffer) => Buffer | 'sever') => {
+      // In the order of their coming: bytes do not overtake each other.
+      const late: { readonly at: number; readonly act: () => void }[] = [];
+      const next = () => {
+        const [first] = late;
+        if (first === undefined) return;
+        const timer = setTimeout(
+          () => {
+            timers.delete(timer);
+            late.shift();
+            first.act();
+            next();
+          },
+          Math.max(0, first.at - performance.now()),
+        );
+        timers.add(timer);
+      };
+      const later = (act: () => void) => {
+        const { meanMs, jitterMs } = latency;
+        if (meanMs === 0 && late.length === 0) return act();
+        late.push({ at: performance.now() + meanMs / 2 + ((random() * 2 - 1) * jitterMs) / 2, act });
+        if (late.length === 1) next();
+      };
+      from.setNoDelay();
+      from.on('error', () => undefined);
+      from.on('data', (bytes: Buffer) => {
+        const passed = seen(bytes);
+        if (passed === 'sever') {
+          near.destroy();
+          far.destroy();
+        } else if (passed.length > 0) later(() => pass(from, into, passed));
       });
-    }
-    near.on('end', () => far.end());
-    far.on('end', () => near.end());
-    near.on('data', (bytes: Buffer) => {
+      from.on('end', () => later(() => void into.end()));
+      from.on('close', () => {
+        full.delete(from);
+        // That a side is gone is no news to the other as long as nothing gets there.
+        if (isHeld(from, connection)) connection.untold.add(into);
+        else later(() => into.destroy());
+        if (near.destroyed && far.destroyed) connections.delete(connection);
+      });
+    };
+    pump(near, far, (bytes) => {
       watch?.fromClient(bytes);
-      pass(near, far, bytes);
+      return bytes;
     });
-    far.on('data', (bytes: Buffer) => {
-      const passed = watch === undefined ? bytes : watch.fromServer(bytes);
-      if (passed === 'sever') sever();
-      else if (passed.length > 0) pass(far, near, passed);
-    });
+    pump(far, near, (bytes) => (watch === undefined ? bytes : watch.fromServer(bytes)));
     // A listener for data sets a socket flowing.
-    if (state === 'stalled') for (const socket of [near, far]) socket.pause();
+    flowAll(connection);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const destroyAll = () => {
-    for (const socket of sockets) socket.destroy();
+    for (const { near, far } of connections) {
+      near.destroy();
+      far.destroy();
+    }
   };
   return {
     port: (server.address() as { port: number }).port,
-    cut() {
-      state = 'cut';
-      destroyAll();
-    },
-    stall() {
-      state = 'stalled';
-      for (const socket of sockets) socket.pause();
+    cut(kind) {
+      fault = kind;
+      if (kind === 'reject') destroyAll();
+      for (const connection of connections) {
+        flowAll(connection);
+        if (kind === 'half-open') {
+          connection.untold.add(connection.near);
+          connection.far.resetAndDestroy();
+        }
+      }
     },
     heal() {
-      state = 'open';
-      for (const socket of sockets) if (!full.has(socket)) socket.resume();
+      fault = undefined;
+      for (const connection of connections) {
+        for (const side of connection.untold) side.resetAndDestroy();
+        flowAll(connection);
+      }
+    },
+    slow(wanted) {
+      latency = wanted;
     },
     async close() {
+      for (const timer of timers) clearTimeout(timer);
       destroyAll();
       await new Promise((resolve) => server.close(resolve));
     },

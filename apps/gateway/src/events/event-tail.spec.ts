@@ -116,6 +116,31 @@ describe('EventTail', () => {
     expect(finished).toEqual(['end']);
   });
 
+  it('waits for the reader within a page: large events would pile up', async () => {
+    let unread = 0;
+    let most = 0;
+    const tail = new EventTail({
+      after: 0,
+      pageSize: 10,
+      includes: () => true,
+      isLast: () => false,
+      read: async (after) => [1, 2, 3].filter((seq) => seq > after).map((seq) => stored(seq)),
+      sink: {
+        write: () => {
+          unread += 1;
+          most = Math.max(most, unread);
+        },
+        drained: async () => {
+          unread = 0;
+        },
+        finish: () => undefined,
+      },
+    });
+    await tail.replay();
+    expect(tail.position).toBe(3);
+    expect(most).toBe(1);
+  });
+
   it('reports a database that cannot be read instead of waiting for ever', async () => {
     const finished: unknown[] = [];
     const error = new Error('gone');

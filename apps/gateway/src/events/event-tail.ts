@@ -4,7 +4,7 @@ import type { LedgerEvent, SessionPush } from '@codedock/domain';
 export interface TailSink {
   /** Takes one event. */
   write(event: LedgerEvent): void;
-  /** Resolves when the reader has taken what was written; the tail reads no further page before. */
+  /** Resolves when the reader has taken enough of what was written; what is read for it is passed on no sooner. */
   drained(): Promise<void>;
   /** The tail is over: `end` after its last event, otherwise what went wrong. */
   finish(reason: 'end' | { readonly error: unknown }): void;
@@ -91,11 +91,15 @@ export class EventTail {
     const known = this.known;
     const events = await this.options.read(this.cursor, pageSize);
     if (this.over) return false;
-    this.pass(events);
+    // One by one: a page of large events is more than a reader may leave unread.
+    for (const event of events) {
+      this.pass([event]);
+      await sink.drained();
+    }
+    if (this.over) return false;
     const full = events.length >= pageSize;
     // A short page has shown everything that was known before it was read, including what this tail leaves out.
     this.advance(full ? (events.at(-1)?.seq ?? this.cursor) : Math.max(known, events.at(-1)?.seq ?? 0));
-    if (!this.over) await sink.drained();
     return full;
   }
 

@@ -9,7 +9,7 @@ export interface SseLimits {
   readonly bufferBytes: number;
   /** Milliseconds between two heartbeats. */
   readonly heartbeatMs: number;
-  /** Milliseconds without any progress after which a client with unread bytes is dropped. */
+  /** Milliseconds in which a client must have taken what was written, once that is more than a little. */
   readonly stallMs: number;
   /** Milliseconds in which a client must have taken the rest of a stream that has ended. */
   readonly endMs: number;
@@ -22,7 +22,7 @@ export interface SseLimits {
 export class SseConnection {
   private readonly heartbeat: NodeJS.Timeout | undefined;
   private readonly closed: Promise<void>;
-  private unreadSince: number | undefined;
+  private stalling: NodeJS.Timeout | undefined;
   private ending: NodeJS.Timeout | undefined;
   private open = true;
 
@@ -38,6 +38,7 @@ export class SseConnection {
         this.open = false;
         clearInterval(this.heartbeat);
         clearTimeout(this.ending);
+        clearTimeout(this.stalling);
         resolve();
       };
       // A client can leave before its stream begins: nothing is emitted again then.
@@ -48,7 +49,8 @@ export class SseConnection {
     this.heartbeat = setInterval(() => void this.beat(), limits.heartbeatMs);
     this.heartbeat.unref();
     response.on('drain', () => {
-      this.unreadSince = undefined;
+      clearTimeout(this.stalling);
+      this.stalling = undefined;
     });
     response.on('error', () => response.destroy());
     response.writeHead(200, {
@@ -68,7 +70,7 @@ export class SseConnection {
       this.drop();
       return;
     }
-    if (!this.response.write(frame)) this.unreadSince ??= Date.now();
+    if (!this.response.write(frame)) this.stalling ??= setTimeout(() => this.drop(), this.limits.stallMs).unref();
   }
 
   /** Resolves when the client has read enough for more, or is gone. */
@@ -100,12 +102,7 @@ export class SseConnection {
 
   private async beat(): Promise<void> {
     if (!this.open) return;
-    if (this.unreadSince !== undefined && Date.now() - this.unreadSince > this.limits.stallMs) {
-      this.drop();
-    } else if (await this.mayGoOn()) {
-      this.write(HEARTBEAT_FRAME);
-    } else {
-      this.end();
-    }
+    if (await this.mayGoOn()) this.write(HEARTBEAT_FRAME);
+    else this.end();
   }
 }

@@ -50,4 +50,11 @@ describe('problems', () => {
     expect(headers).toEqual({ 'retry-after': '2', allow: 'GET' });
     expect(problemFor(new AppError('unauthenticated', 'No.'), requestId).headers).toHaveProperty('www-authenticate');
   });
+
+  it('says when to come back whenever something cannot be served now', () => {
+    for (const code of ['gate_timeout', 'gate_unavailable', 'plugin_unavailable', 'queue_unavailable'] as const) {
+      expect(problemFor(new AppError(code, 'Not now.'), requestId).headers).toEqual({ 'retry-after': '1' });
+    }
+    expect(problemFor(new AppError('not_found', 'No.'), requestId).headers).toEqual({});
+  });
 });

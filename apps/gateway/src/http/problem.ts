@@ -30,6 +30,9 @@ export interface ProblemAnswer {
 /** Media type of problems. */
 export const PROBLEM_TYPE = 'application/problem+json';
 
+/** After this time what cannot be served now is tried again, where nobody knows better. */
+const SOON_MS = 1_000;
+
 /** Whatever was thrown while a request was served, as an error of the closed set. Never a 500 for what a client sent. */
 export function failureOf(thrown: unknown): AppError {
   if (isAppError(thrown)) return thrown;
@@ -56,8 +59,8 @@ export function problemFor(failure: AppError, requestId: string): ProblemAnswer 
     ...members,
   };
   const headers: Record<string, string> = {};
-  if (failure.retryAfterMs !== undefined)
-    headers['retry-after'] = String(Math.max(1, Math.ceil(failure.retryAfterMs / 1000)));
+  const retryAfterMs = failure.retryAfterMs ?? (problem.status === 503 ? SOON_MS : undefined);
+  if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfterMs / 1000)));
   if (failure.code === 'unauthenticated') headers['www-authenticate'] = 'Bearer realm="codedock"';
   if (typeof allow === 'string') headers['allow'] = allow;
   return { problem, headers };

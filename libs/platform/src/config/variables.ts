@@ -272,6 +272,11 @@ export const VARIABLES = Object.freeze({
     apps: ['gateway'],
     doc: 'Event streams that a gateway keeps open at the same time; each may hold up to 1 MiB that its client has not read.',
   }),
+  eventStreamStallMs: withDefault(duration({ min: SECOND, max: 600 * SECOND }), '30s', {
+    name: 'CODEDOCK_EVENT_STREAM_STALL_TIMEOUT',
+    apps: ['gateway'],
+    doc: 'How long a client of an event stream may leave unread what it was sent; then its connection is closed, and it may come back.',
+  }),
   maxQueuedRuns: withDefault(integer({ min: 1, max: 10_000_000 }), '100000', {
     name: 'CODEDOCK_MAX_QUEUED_RUNS',
     apps: ['gateway'],

@@ -3,17 +3,20 @@ import { blockedLoop } from './blocked-loop.js';
 import { approvedManyTimes, cancelledRuns, cancelRaces, handledInterrupts } from './cancels.js';
 import { killedAgainAndAgain, poison } from './crash-loops.js';
 import { crashPoints } from './crash-points.js';
+import { killedGateways, rollingRestarts } from './crowds.js';
 import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
 import { drainedRunners } from './drains.js';
 import { flood } from './flood.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { killedRunners } from './killed-runners.js';
 import { lostCommits } from './lost-commits.js';
+import { partitions, slowStore } from './partitions.js';
 import { contendedPostgres } from './postgres-contention.js';
 import { restartedPostgres } from './postgres-restarts.js';
 import { providerFailures } from './provider-failures.js';
 import { emptiedRedis, fullRedis, killedRedis } from './redis-failures.js';
 import { stoppedRunners } from './stopped-runners.js';
+import { longReplay, stalledReaders } from './streams.js';
 
 /** Every case, in the order in which they are run: first those that share the standing system. */
 export const CASES: readonly FaultCase[] = [
@@ -31,12 +34,18 @@ export const CASES: readonly FaultCase[] = [
   reconcilersAtOnce,
   cancelledRuns,
   drainedRunners,
+  rollingRestarts,
+  killedGateways,
+  stalledReaders,
+  longReplay,
   idempotentStarts,
   killedRedis,
   emptiedRedis,
   fullRedis,
   restartedPostgres,
   contendedPostgres,
+  partitions,
+  slowStore,
   flood,
   lostCommits,
 ];
