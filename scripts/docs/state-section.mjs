@@ -20,7 +20,8 @@ const REASONS = {
   max_turns: 'The profile’s limit of turns was reached.',
   max_tool_calls: 'The profile’s limit of tool calls was reached.',
   budget_exceeded: 'The profile’s limit of tokens was reached.',
-  crash_loop: 'Runners died over it again and again without progress.',
+  crash_loop:
+    'Five attempts in a row ended, as when their runner dies, without a turn or tool result stored; a hand-back does not count.',
   hook_error: 'An in-process hook threw.',
   cancelled: 'By `POST …/cancel`.',
   interrupted: 'By a newer input with `onBusy: interrupt`.',

@@ -192,6 +192,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const metricsAt: string[] = [];
   const probesAt = new Map<TestProcess, string>();
   let startedGateways = 0;
+  const hostApiTaken = new Set<number>();
   const gateways: TestProcess[] = [];
   const runners: TestProcess[] = [];
   const pluginHosts: TestProcess[] = [];
@@ -200,7 +201,9 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
     const index = startedGateways;
     startedGateways += 1;
     const port = gatewayPorts[index] ?? (await freePort());
-    const hostApiPort = hostApiPorts[index] ?? (await freePort());
+    // Who takes the place of a gateway that is gone takes its address too: plugin-hosts know no other.
+    const hostApiPort = hostApiPorts.find((each) => !hostApiTaken.has(each)) ?? (await freePort());
+    hostApiTaken.add(hostApiPort);
     const gateway = await service(
       'gateway',
       {
@@ -214,7 +217,11 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       },
       `http://127.0.0.1:${port}/readyz`,
       `gateway-${index}`,
-    );
+    ).catch((error: unknown) => {
+      hostApiTaken.delete(hostApiPort);
+      throw error;
+    });
+    void gateway.exited.then(() => hostApiTaken.delete(hostApiPort));
     gateways.push(gateway);
     metricsAt.push(`127.0.0.1:${port}`);
     probesAt.set(gateway, `127.0.0.1:${port}`);

@@ -1,3 +1,4 @@
+import type { Clock } from '@codedock/domain';
 import { configuredOpenAi, type Models, openModels } from '@codedock/models';
 import {
   type AppConfig,
@@ -14,12 +15,12 @@ import {
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
-import { openStore, type RetentionDays, type Store } from '@codedock/store';
+import { openDatabaseClock, openStore, type RetentionDays, type Store } from '@codedock/store';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { readProfiles } from './agents/read-profiles.js';
 import { Authenticator } from './auth/authenticator.js';
 import { Operators } from './auth/operators.js';
-import { clock } from './clock.js';
+import { clockOf } from './clock.js';
 import { EventStreams } from './events/event-streams.js';
 import { SessionFeeds } from './events/session-feeds.js';
 import { Drain } from './health/drain.js';
@@ -91,10 +92,13 @@ export async function serveGateway({
   });
   const store = await openParts(config, logger, shutdown);
   await store.ready();
+  const databaseClock = await openDatabaseClock(store);
+  shutdown.register('clock', async () => databaseClock.close());
+  const clock = clockOf(databaseClock);
   await store.agents.upsertFromFile(profiles);
-  const pluginHosts = connectHosts(config, tls, store, logger);
+  const pluginHosts = connectHosts(config, tls, store, clock, logger);
   shutdown.register('plugin-hosts', () => pluginHosts.close());
-  const opened = await runPorts(config, store, pluginHosts, logger, shutdown);
+  const opened = await runPorts(config, { store, clock, pluginHosts }, logger, shutdown);
   const ports = around === undefined ? opened : { ...opened, ...around(opened) };
   const cipher = await cipherOf(config, store, logger);
   const texts = new SecretTexts(cipher);
@@ -164,6 +168,7 @@ function connectHosts(
   config: AppConfig<'gateway'>,
   tls: TlsFiles | undefined,
   store: Store,
+  clock: Clock,
   logger: Logger,
 ): PluginHosts {
   const urls = (config.pluginHostUrls ?? []).map(addressOf);
@@ -175,6 +180,7 @@ function connectHosts(
     logger,
     metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
     traced: isTraced,
+    authorityNow: clock.now,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),
       save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),
@@ -187,8 +193,7 @@ function connectHosts(
 
 async function runPorts(
   config: AppConfig<'gateway'>,
-  store: Store,
-  pluginHosts: PluginHosts,
+  { store, clock, pluginHosts }: { store: Store; clock: Clock; pluginHosts: PluginHosts },
   logger: Logger,
   shutdown: Shutdown,
 ): Promise<RunPorts> {
@@ -263,19 +268,16 @@ async function serveHostApi(
   const key = config.capabilityKey?.reveal();
   const accepted = config.capabilityKeysAccepted?.map((each) => each.reveal()) ?? [];
   const verify = key === undefined ? undefined : capabilityVerifier(key, ...accepted);
-  const authority = new PluginAuthority(verify, ports.store, logger, clock.now);
+  const { now } = ports.clock;
+  const authority = new PluginAuthority(verify, ports.store, logger, now);
   const listen = addressOf(config.hostApiListen);
   const app = await startHostApi({
     ports,
     pluginHosts,
     values,
-    completions: { store: ports.store, models, ids, now: clock.now },
+    completions: { store: ports.store, models, ids, now },
     authority,
-    events: new PluginEvents(
-      ports.store.pluginDeliveries,
-      key === undefined ? undefined : capabilitySigner(key),
-      clock.now,
-    ),
+    events: new PluginEvents(ports.store.pluginDeliveries, key === undefined ? undefined : capabilitySigner(key), now),
     listen,
     tls,
     token: tls === undefined ? token : undefined,
@@ -324,7 +326,7 @@ async function serveHttp(
     findKey: (hash) => callerOf(store, hash),
     keyIsLive: (tenantId, keyId) => store.streamTokens.keyIsLive(tenantId, keyId),
     cacheMs: KEY_CACHE_MS,
-    now: clock.now,
+    now: () => performance.now(),
   });
   const operators = new Operators(config.operatorTenants);
   const app = await createHttpApp({
@@ -345,7 +347,7 @@ async function serveHttp(
       retentionDefaults: retentionDefaults(config),
       webhookRules: { allowPrivate: config.webhookAllowPrivate },
       routes: new RouteTable(),
-      agents: new AgentProfiles(store.agents, clock.now),
+      agents: new AgentProfiles(store.agents, () => performance.now()),
       idempotent: new IdempotentRequests(
         store.idempotency,
         { budgetMs, graceMs: CLAIM_GRACE_MS, waitMs: () => budgetMs() + DUPLICATE_WAIT_MS },

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock, Digest, IdSource } from '@codedock/domain';
+import type { DatabaseClock } from '@codedock/store';
 import { v7 } from 'uuid';
 
 /** SHA-256 in hex. */
@@ -8,8 +9,9 @@ export const sha256: Digest = (text) => createHash('sha256').update(text, 'utf8'
 /** Time-ordered UUIDs. */
 export const uuids: IdSource = { next: () => v7() };
 
-export const systemClock: Clock = {
-  now: () => Date.now(),
+/** The database's clock, with sleeps of this process. */
+export const clockOf = ({ now }: Pick<DatabaseClock, 'now'>): Clock => ({
+  now,
   sleep: (ms, signal) =>
     new Promise((resolve) => {
       if (signal.aborted) return resolve();
@@ -21,4 +23,4 @@ export const systemClock: Clock = {
       const timer = setTimeout(done, ms);
       signal.addEventListener('abort', done, { once: true });
     }),
-};
+});

@@ -5,9 +5,9 @@ import { countedEnds, type Logger, type Shutdown } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type DoorbellConnection, type QueueReporter } from '@codedock/queue';
 import type { RunPorts } from '@codedock/runs';
-import { openStore, type Store } from '@codedock/store';
+import { type DatabaseClock, openDatabaseClock, openStore, type Store } from '@codedock/store';
 import { type DynamicModule, Module, type Provider } from '@nestjs/common';
-import { sha256, systemClock, uuids } from './adapters.js';
+import { clockOf, sha256, uuids } from './adapters.js';
 import type { RunnerConfig } from './config.js';
 import { type RunConsumer, startRunConsumer } from './consumer/run-consumer.js';
 import { openPluginHosts } from './plugins/open-plugin-hosts.js';
@@ -38,6 +38,7 @@ export interface RunnerOptions {
 
 const REPORT = Symbol('QueueReporter');
 const STORE = Symbol('Store');
+const CLOCK = Symbol('DatabaseClock');
 const DOORBELL = Symbol('Doorbell');
 const BUS = Symbol('LiveBus');
 const HOSTS = Symbol('PluginHosts');
@@ -78,6 +79,15 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
       },
     },
     {
+      provide: CLOCK,
+      inject: [STORE],
+      useFactory: async (store: Store) => {
+        const clock = await openDatabaseClock(store);
+        shutdown.register('clock', async () => clock.close());
+        return clock;
+      },
+    },
+    {
       provide: DOORBELL,
       inject: [REPORT, STORE],
       useFactory: async (report: QueueReporter) =>
@@ -100,8 +110,9 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
     },
     {
       provide: HOSTS,
-      inject: [STORE],
-      useFactory: (store: Store) => closing('plugin-hosts', openPluginHosts(config, store, logger)),
+      inject: [STORE, CLOCK],
+      useFactory: (store: Store, clock: DatabaseClock) =>
+        closing('plugin-hosts', openPluginHosts(config, store, clock, logger)),
     },
     { provide: MODELS, useFactory: () => closing('models', modelsOf(config, logger)) },
     {
@@ -112,9 +123,10 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
     },
     {
       provide: CONSUMER,
-      inject: [STORE, DOORBELL, BUS, HOSTS, MODELS, TOOLS, REPORT],
+      inject: [STORE, CLOCK, DOORBELL, BUS, HOSTS, MODELS, TOOLS, REPORT],
       useFactory: async (
         store: Store,
+        clock: DatabaseClock,
         doorbell: DoorbellConnection,
         bus: LiveBus,
         hosts: PluginHosts,
@@ -134,7 +146,7 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
             store: parts.store,
             doorbell: parts.doorbell,
             bus: parts.bus,
-            clock: systemClock,
+            clock: clockOf(clock),
             ids: uuids,
             report: reporterOf(logger),
           },

@@ -16,8 +16,8 @@ export type LeasedRun =
   | { readonly kind: 'nothing' };
 
 /**
- * Takes a rung run's lease. A live lease, a terminal or a missing run is nothing to do; so is a run that has lost more
- * than five attempts without progress: it is ended here as `crash_loop`.
+ * Takes a rung run's lease. A live lease, a terminal or a missing run is nothing to do; so is a run that has lost
+ * five attempts in a row without progress: it is ended here as `crash_loop`, by this lease, which executes nothing.
  */
 export async function leaseRun(ports: RunPorts, runId: string, ttlMs: number): Promise<LeasedRun> {
   const taken = await ports.store.runs.takeLease(runId, ttlMs);
@@ -31,7 +31,7 @@ export async function leaseRun(ports: RunPorts, runId: string, ttlMs: number): P
     ending: endingOf(taken.snapshot),
     token: taken.snapshot.attempt,
     end: runEnd('crash_loop', {
-      message: 'The run was given up: more than 5 attempts in a row ended without any progress.',
+      message: 'The run was given up: 5 attempts in a row ended without any progress.',
       by: 'host',
     }),
   });

@@ -1,6 +1,7 @@
 import { type AgentProfile, AppError } from '@codedock/domain';
 import type { AgentStore, StoredAgent } from './agent-contract.js';
 import type { Database } from './database.js';
+import { databaseTime } from './database-time.js';
 import type { Prisma } from './generated/client.js';
 import { missing } from './identity.js';
 import { INSTALLATION } from './installation.js';
@@ -128,8 +129,9 @@ export function agentStore(database: Database): AgentStore {
     },
 
     async upsertFromFile(profiles) {
-      await database.plain((prisma) =>
-        prisma.$transaction([
+      await database.plain(async (prisma) => {
+        const updatedAt = await databaseTime(prisma);
+        await prisma.$transaction([
           prisma.agent.deleteMany({
             where: { tenantId: INSTALLATION, name: { notIn: profiles.map((profile) => profile.name) } },
           }),
@@ -137,12 +139,12 @@ export function agentStore(database: Database): AgentStore {
             const stored = profile as unknown as Prisma.InputJsonObject;
             return prisma.agent.upsert({
               where: { tenantId_name: { tenantId: INSTALLATION, name: profile.name } },
-              create: { tenantId: INSTALLATION, name: profile.name, profile: stored },
-              update: { profile: stored, updatedAt: new Date() },
+              create: { tenantId: INSTALLATION, name: profile.name, profile: stored, updatedAt },
+              update: { profile: stored, updatedAt },
             });
           }),
-        ]),
-      );
+        ]);
+      });
     },
   };
 }

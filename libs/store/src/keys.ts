@@ -1,6 +1,7 @@
 import { AppError, type Scope } from '@codedock/domain';
 import type { Database } from './database.js';
 import { databaseError, isDuplicate } from './database-error.js';
+import { databaseTime } from './database-time.js';
 import type { ApiKey as KeyRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
 import type { ApiKey, KeyStore } from './key-contract.js';
@@ -15,10 +16,12 @@ export function keyStore(database: Database): KeyStore {
       const { id, tenantId, name, scopes } = input;
       try {
         return await database.prisma.$transaction(async (transaction) => {
+          const now = await databaseTime(transaction);
           const created = viewOf(
             await transaction.apiKey.create({
               data: {
                 id,
+                createdAt: now,
                 tenantId,
                 name,
                 hash: input.hash,
@@ -27,6 +30,7 @@ export function keyStore(database: Database): KeyStore {
                 expiresAt: input.expiresAt === undefined ? null : new Date(input.expiresAt),
               },
             }),
+            now,
           );
           const detail = { keyId: id, scopes: [...scopes], expiresAt: input.expiresAt ?? null };
           await transaction.adminAudit.create({
@@ -51,7 +55,8 @@ export function keyStore(database: Database): KeyStore {
       existing('key', keyId);
       return database.plain((prisma) =>
         prisma.$transaction(async (transaction) => {
-          const now = Date.now();
+          const at = await databaseTime(transaction);
+          const now = at.getTime();
           const former = await transaction.apiKey.findFirst({ where: { id: keyId, tenantId } });
           if (former === null) throw missing('key', keyId);
           // A new date of expiry is not for the former secret: it ends when it would have ended, at the latest.
@@ -62,7 +67,7 @@ export function keyStore(database: Database): KeyStore {
               hash,
               formerHash: until > now ? former.hash : null,
               formerUntil: until > now ? new Date(until) : null,
-              rotatedAt: new Date(now),
+              rotatedAt: at,
               ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt) }),
             },
           });
@@ -75,25 +80,29 @@ export function keyStore(database: Database): KeyStore {
           await transaction.adminAudit.create({
             data: { tenantId, actor, action: 'key.rotated', target: former.name, detail: { keyId, graceMs } },
           });
-          return viewOf(await transaction.apiKey.findUniqueOrThrow({ where: { id: keyId } }));
+          return viewOf(await transaction.apiKey.findUniqueOrThrow({ where: { id: keyId } }), at);
         }),
       );
     },
 
     async list(tenantId) {
-      const rows = await database.plain((prisma) =>
-        prisma.apiKey.findMany({ where: { tenantId }, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] }),
-      );
-      return rows.map(viewOf);
+      return database.plain(async (prisma) => {
+        const [now, rows] = await Promise.all([
+          databaseTime(prisma),
+          prisma.apiKey.findMany({ where: { tenantId }, orderBy: [{ createdAt: 'asc' }, { id: 'asc' }] }),
+        ]);
+        return rows.map((row) => viewOf(row, now));
+      });
     },
 
     async revoke(tenantId, keyId, actor) {
       existing('key', keyId);
       return database.plain((prisma) =>
         prisma.$transaction(async (transaction) => {
+          const now = await databaseTime(transaction);
           const { count } = await transaction.apiKey.updateMany({
             where: { id: keyId, tenantId, revokedAt: null },
-            data: { revokedAt: new Date(), revokedBy: actor },
+            data: { revokedAt: now, revokedBy: actor },
           });
           const row = await transaction.apiKey.findFirst({ where: { id: keyId, tenantId } });
           if (row === null) throw missing('key', keyId);
@@ -102,7 +111,7 @@ export function keyStore(database: Database): KeyStore {
               data: { tenantId, actor, action: 'key.revoked', target: row.name, detail: { keyId } },
             });
           }
-          return viewOf(row);
+          return viewOf(row, now);
         }),
       );
     },
@@ -141,7 +150,7 @@ export function keyStore(database: Database): KeyStore {
   };
 }
 
-function viewOf(row: KeyRow): ApiKey {
+function viewOf(row: KeyRow, now: Date): ApiKey {
   return {
     id: row.id,
     tenantId: row.tenantId,
@@ -150,9 +159,7 @@ function viewOf(row: KeyRow): ApiKey {
     createdAt: row.createdAt.toISOString(),
     ...(row.expiresAt === null ? {} : { expiresAt: row.expiresAt.toISOString() }),
     ...(row.rotatedAt === null ? {} : { rotatedAt: row.rotatedAt.toISOString() }),
-    ...(row.formerUntil === null || row.formerUntil.getTime() < Date.now()
-      ? {}
-      : { formerUntil: row.formerUntil.toISOString() }),
+    ...(row.formerUntil === null || row.formerUntil < now ? {} : { formerUntil: row.formerUntil.toISOString() }),
     ...(row.revokedAt === null ? {} : { revokedAt: row.revokedAt.toISOString() }),
   };
 }

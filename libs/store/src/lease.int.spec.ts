@@ -53,7 +53,7 @@ describe('leases', () => {
     expect(await store.runs.heartbeat(run.runId, 1, 15_000)).toEqual({ held: false, cancelRequested: false });
   });
 
-  it('gives up a run after more than five attempts without progress', async () => {
+  it('gives up a run after five attempts without progress: the sixth lease is for ending it', async () => {
     for (let attempt = 1; attempt <= 5; attempt += 1) {
       expect((await tenant.lease(run.runId)).attempt).toBe(attempt);
       await expire();

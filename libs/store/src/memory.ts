@@ -1,5 +1,6 @@
 import { AppError } from '@codedock/domain';
 import type { Database } from './database.js';
+import { databaseTime } from './database-time.js';
 import type { Memory } from './generated/client.js';
 import type { ListedMemory, MemoryEditing, MemoryEntry, MemoryOwner, MemoryStore } from './memory-contract.js';
 
@@ -14,15 +15,15 @@ export function memoryStore(database: Database): MemoryStore & MemoryEditing {
     },
 
     async upsert({ tenantId, scope, owner }: MemoryOwner, name, text) {
-      const updatedAt = new Date();
       return viewOf(
-        await database.plain((prisma) =>
-          prisma.memory.upsert({
+        await database.plain(async (prisma) => {
+          const updatedAt = await databaseTime(prisma);
+          return prisma.memory.upsert({
             where: { tenantId_scope_owner_name: { tenantId, scope, owner, name } },
             create: { tenantId, scope, owner, name, text, updatedAt },
             update: { text, updatedAt },
-          }),
-        ),
+          });
+        }),
       );
     },
 

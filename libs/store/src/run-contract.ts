@@ -104,7 +104,7 @@ export type TakenLease =
       /** Time since it was queued, milliseconds; null for a run taken over from a runner whose lease expired. */
       readonly queuedMs: number | null;
     }
-  /** More than five attempts without progress: this lease is for ending the run as `crash_loop` only. */
+  /** Five attempts in a row ended without progress: this lease, the sixth, is for ending the run as `crash_loop` only. */
   | {
       readonly kind: 'crash_loop';
       readonly snapshot: RunSnapshot;

@@ -1,5 +1,6 @@
 import { AppError, isId, type JsonObject } from '@codedock/domain';
 import type { Database } from './database.js';
+import { databaseTime } from './database-time.js';
 import type { Session as SessionRow } from './generated/client.js';
 import { existing, missing } from './identity.js';
 import type { Session, SessionStore } from './session-contract.js';
@@ -17,9 +18,11 @@ export function sessionStore(database: Database): SessionStore {
         createdBy: input.createdBy,
       };
       return database.plain(async (prisma) => {
-        if (idempotency === undefined) return viewOf(await prisma.session.create({ data: row }));
+        // Lists are ordered by it: gateways whose clocks differ must not put sessions out of order.
+        const data = { ...row, createdAt: await databaseTime(prisma) };
+        if (idempotency === undefined) return viewOf(await prisma.session.create({ data }));
         return prisma.$transaction(async (transaction) => {
-          const session = viewOf(await transaction.session.create({ data: row }));
+          const session = viewOf(await transaction.session.create({ data }));
           const body = JSON.stringify({ ...idempotency.body, ...session });
           await transaction.$executeRaw`SELECT codedock_complete_claim(${input.tenantId}::uuid, ${JSON.stringify(idempotency)}::jsonb, ${body}::jsonb)`;
           return session;
@@ -57,13 +60,14 @@ export function sessionStore(database: Database): SessionStore {
             where: { tenantId, sessionId, status: { in: ['pending', 'queued', 'running', 'waiting_approval'] } },
           });
           if (open === 0) {
+            const now = await databaseTime(transaction);
             await transaction.session.updateMany({
               where: { tenantId, id: sessionId, archivedAt: null },
-              data: { archivedAt: new Date() },
+              data: { archivedAt: now },
             });
             await transaction.approvalGrant.updateMany({
               where: { tenantId, sessionId, revokedAt: null },
-              data: { revokedAt: new Date() },
+              data: { revokedAt: now },
             });
           }
           return open > 0;

@@ -2,7 +2,7 @@ import { probeQueue } from '@codedock/queue';
 import { openStore, type Store } from '@codedock/store';
 import { about, type Finding, textOfError } from './finding.js';
 
-/** A clock that differs by more makes leases and tokens end early or late, milliseconds. */
+/** What expires goes by the database's clock; a machine whose own differs by more writes misleading logs and traces, milliseconds. */
 const SKEW_MS = 5_000;
 const NOTICEABLE_SKEW_MS = 1_000;
 /** How long a queued run may wait before somebody is missing, milliseconds. */

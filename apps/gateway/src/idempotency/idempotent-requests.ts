@@ -103,7 +103,7 @@ export class IdempotentRequests {
   ): Promise<{ kind: 'claimed'; ownerToken: string } | Extract<Claim, { kind: 'replay' }>> {
     const ownerToken = ids.next();
     const ttlMs = this.timing.budgetMs() + this.timing.graceMs;
-    const deadline = Date.now() + this.timing.waitMs();
+    const deadline = performance.now() + this.timing.waitMs();
     for (;;) {
       const claim = await this.store.claim({ ...scope, bodyDigest, ownerToken, ttlMs });
       if (claim.kind === 'claimed') return { kind: 'claimed', ownerToken };
@@ -111,7 +111,7 @@ export class IdempotentRequests {
       if (claim.kind === 'mismatch') {
         throw new AppError('idempotency_mismatch', 'This Idempotency-Key was used for another request; use a new key.');
       }
-      const left = deadline - Date.now();
+      const left = deadline - performance.now();
       if (left <= 0) {
         throw new AppError(
           'idempotency_in_progress',

@@ -12,7 +12,7 @@ import {
   type TestDatabase,
 } from '@codedock/testkit';
 import { Client } from 'pg';
-import { clock } from '../clock.js';
+import { clockOf } from '../clock.js';
 import { SecretTexts } from '../secrets/secret-texts.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { startWebhookSender, type WebhookSender } from './webhook-sender.js';
@@ -170,7 +170,7 @@ describe('the sender', () => {
         texts: new SecretTexts(undefined),
         webhooks: own.store.webhooks,
         leading: () => true,
-        clock,
+        clock: clockOf({ now: Date.now }),
         logger: createLogger({ app: 'gateway', level: 'silent', format: 'json' }),
         allowPrivate: true,
         intervalMs: 20,

@@ -8,7 +8,7 @@ export interface OpenCall {
   readonly capability: Buffer;
   /** 0 for gates, tools and ledger events; n for an event that came from n-fold emitting. */
   readonly emitDepth: number;
-  /** When the host stops waiting for it, milliseconds since the epoch. */
+  /** When the host stops waiting for it, milliseconds of `performance.now()`: no correction of the clock moves it. */
   readonly endsAt: number;
   /** The trace the call belongs to, for call-backs that bring none. */
   readonly trace?: TraceCarrier;
@@ -34,7 +34,7 @@ export class CallsInFlight {
   /** An event that nobody answers gives authority until its `endsAt`, and keeps nobody waiting. */
   tell(call: OpenCall): void {
     this.told.add(call);
-    setTimeout(() => this.told.delete(call), Math.max(call.endsAt - Date.now(), 0)).unref();
+    setTimeout(() => this.told.delete(call), Math.max(call.endsAt - performance.now(), 0)).unref();
   }
 
   /** Calls that somebody waits for. */

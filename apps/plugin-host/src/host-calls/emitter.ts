@@ -30,7 +30,7 @@ export class Emitter {
   constructor(
     private readonly plugin: string,
     private readonly deliver: Deliver,
-    private readonly now: () => number = Date.now,
+    private readonly now: () => number = () => performance.now(),
   ) {}
 
   /**

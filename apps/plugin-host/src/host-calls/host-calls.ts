@@ -187,7 +187,7 @@ function addressOf(request: object): [sessionId: string, runId: string] {
 function completionMs(endsAt: number | undefined): number {
   if (endsAt === undefined) return longestCompletionMs;
   const { share, leastMs, mostMs } = answerReserve;
-  const left = endsAt - Date.now();
+  const left = endsAt - performance.now();
   const usable = left - Math.min(Math.max(left * share, leastMs), mostMs);
   return Math.max(1, Math.floor(Math.min(usable, longestCompletionMs)));
 }

@@ -91,7 +91,7 @@ export class PluginLog {
   constructor(
     private readonly log: Logger,
     private readonly bytesPerSecond: number,
-    private readonly now: () => number = Date.now,
+    private readonly now: () => number = () => performance.now(),
   ) {}
 
   /** Takes bytes of stderr. */

@@ -14,7 +14,7 @@ export class Breaker {
   private pauseMs = firstPauseMs;
   private trying = false;
 
-  constructor(private readonly now: () => number = Date.now) {}
+  constructor(private readonly now: () => number = () => performance.now()) {}
 
   /** Undefined when a call may go; otherwise why not. A call that may go reports its end with one of the methods below. */
   refusal(): string | undefined {

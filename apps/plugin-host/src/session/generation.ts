@@ -219,8 +219,8 @@ export class Generation {
 
   private async bringUp(): Promise<void> {
     const { candidate, startTimeoutMs, log } = this.spec;
-    const deadline = Date.now() + startTimeoutMs;
-    const left = () => Math.max(deadline - Date.now(), 1);
+    const deadline = performance.now() + startTimeoutMs;
+    const left = () => Math.max(deadline - performance.now(), 1);
     const [identity, directory] = await Promise.all([
       candidate.settings.autoMtls && candidate.settings.transport === 'grpc' ? createIdentity() : undefined,
       createSocketDirectory(),
@@ -251,7 +251,7 @@ export class Generation {
     this.link = this.linkTo(process, { directory, identity, left });
     this.manifest = checkedManifest(await this.link.connect(), log);
     this.spec.signal.removeEventListener('abort', giveUp);
-    this.readyAt = Date.now();
+    this.readyAt = performance.now();
   }
 
   /** The command to execute: from a checked copy where plugin.json gives a checksum. */
@@ -395,7 +395,7 @@ function openCall(
   timeoutMs: number,
   emitDepth = 0,
 ): OpenCall {
-  const endsAt = Date.now() + timeoutMs;
+  const endsAt = performance.now() + timeoutMs;
   return { sessionId, runId, capability, principal, emitDepth, endsAt, trace: activeTrace() };
 }
 

@@ -417,7 +417,7 @@ export class PluginSession {
     this.track(generation.stop());
     this.fail(
       `its process ended by itself: ${generation.end}`,
-      Date.now() - generation.readyAt,
+      performance.now() - generation.readyAt,
       generation.endedQuietly,
     );
   }

@@ -10,7 +10,7 @@ export class RestartSchedule {
 
   constructor(
     public settings: RestartSettings,
-    private readonly now: () => number = Date.now,
+    private readonly now: () => number = () => performance.now(),
   ) {}
 
   /** A start happens now. */

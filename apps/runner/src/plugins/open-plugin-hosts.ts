@@ -1,11 +1,11 @@
 import { hostname } from 'node:os';
 import { isTraced, type Logger, metrics, readTlsFiles } from '@codedock/platform';
 import { capabilitySigner, connectPluginHosts, type PluginHosts } from '@codedock/plugin-bridge';
-import type { Store } from '@codedock/store';
+import type { DatabaseClock, Store } from '@codedock/store';
 import type { RunnerConfig } from '../config.js';
 
 /** Connects to the plugin-hosts of PLUGIN_HOST_URL; without an address no gate is asked. @throws AppError `config_invalid` */
-export function openPluginHosts(config: RunnerConfig, store: Store, logger: Logger): PluginHosts {
+export function openPluginHosts(config: RunnerConfig, store: Store, clock: DatabaseClock, logger: Logger): PluginHosts {
   const tls = readTlsFiles(config);
   return connectPluginHosts({
     urls: (config.pluginHostUrls ?? []).map(({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`),
@@ -14,6 +14,7 @@ export function openPluginHosts(config: RunnerConfig, store: Store, logger: Logg
     logger,
     metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
     traced: isTraced,
+    authorityNow: clock.now,
     epochStore: {
       load: () => store.plugins.loadSnapshot(),
       save: (epoch, snapshot) => store.plugins.saveSnapshot(epoch, snapshot),

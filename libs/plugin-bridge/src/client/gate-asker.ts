@@ -72,6 +72,7 @@ export class GateAsker {
   constructor(
     private readonly replicas: ReplicaSet,
     private readonly clock: Clock,
+    private readonly authorityNow: () => number,
     private readonly sign: CapabilitySigner | undefined,
     private readonly metrics: BridgeMetrics | undefined,
   ) {}
@@ -128,7 +129,7 @@ export class GateAsker {
       // A run has its profile frozen in it; before there is one, the request says which.
       ...(runId === undefined ? { agent, ...(mode === undefined ? {} : { mode }) } : { run: runId }),
       subject,
-      expiresAt: this.clock.now() + ms + CLOCK_SKEW_MS,
+      expiresAt: this.authorityNow() + ms + CLOCK_SKEW_MS,
     });
   }
 

@@ -49,6 +49,8 @@ export interface PluginHostsOptions {
   /** Milliseconds of a gate unless a subscriber declares more; 2,000. */
   readonly gateTimeoutMs?: number;
   readonly clock?: TimerClock;
+  /** By what time capabilities expire, milliseconds since the epoch: one for all who sign and check them. Default: the clock's. */
+  readonly authorityNow?: () => number;
   readonly logger?: BridgeLogger;
   readonly metrics?: BridgeMetrics;
   readonly epochStore?: EpochStore;

@@ -1,8 +1,8 @@
 import type { TimerClock } from '@codedock/domain';
 
-/** The machine's clock; its timers do not keep the process alive. */
+/** The machine's clock as it was when the process began, carried on without its jumps; timers do not keep the process alive. */
 export const systemClock: TimerClock = {
-  now: () => Date.now(),
+  now: () => Math.round(performance.timeOrigin + performance.now()),
   after(ms, run) {
     // A process that stalled finds timer and answer due in the same turn: what has arrived is taken in before time is up.
     let last: NodeJS.Immediate | undefined;

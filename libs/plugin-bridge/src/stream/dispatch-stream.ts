@@ -61,7 +61,7 @@ export class DispatchStream {
         () => giveUp(status.DEADLINE_EXCEEDED, `no answer within ${timeoutMs} ms`),
         timeoutMs,
       ).unref();
-      this.open.set(id, { request, endsAt: Date.now() + timeoutMs, signal, settle });
+      this.open.set(id, { request, endsAt: performance.now() + timeoutMs, signal, settle });
       signal?.addEventListener('abort', onAbort, { once: true });
       stream.write({ id, request });
     });
@@ -111,7 +111,7 @@ export class DispatchStream {
     // A host of a former version: its calls are made one by one, until this process starts anew.
     this.supported = false;
     for (const { request, endsAt, signal, settle } of calls) {
-      void this.askAlone(request, Math.max(1, endsAt - Date.now()), signal).then(settle);
+      void this.askAlone(request, Math.max(1, endsAt - performance.now()), signal).then(settle);
     }
   }
 

@@ -23,7 +23,8 @@ type CryptoProvider = Parameters<typeof X509CertificateGenerator.createSelfSigne
 
 // P-256, because it is the one curve every peer takes: TLS of gRPC wheels for Python (BoringSSL) offers no P-521 signatures.
 const algorithm = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
-const clockSkewMs = 30_000;
+// A clock that is set back between two starts must not make the other end's certificate one of the future.
+const clockSkewMs = 24 * 3_600_000;
 const validForMs = 262_980 * 3_600_000;
 
 /** A fresh self-signed P-256 certificate for `localhost`, usable by both ends. */

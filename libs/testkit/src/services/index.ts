@@ -1,4 +1,4 @@
-export { type OwnPostgres, type PostgresEnd, startPostgres } from './own-postgres.js';
+export { type OwnPostgres, type OwnPostgresOptions, type PostgresEnd, startPostgres } from './own-postgres.js';
 export { createTestDatabase, type TestDatabase } from './postgres.js';
 export {
   describeWithRedis,

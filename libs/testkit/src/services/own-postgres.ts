@@ -25,13 +25,23 @@ export interface OwnPostgres {
 /** Nothing waits for the disk: what a server has written outlives its processes, and only a machine would lose it. */
 const SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' };
 
+/** Where a server's files are, and what is set beside the usual. */
+export interface OwnPostgresOptions {
+  /** Absolute path of a folder that is there, such as a small file system, and stays; default: a temporary one. */
+  readonly folder?: string;
+  readonly settings?: Readonly<Record<string, string>>;
+}
+
 /** Starts a server on a free loopback port and migrates its database. */
-export async function startPostgres(): Promise<OwnPostgres> {
-  const folder = await temporaryFolder('codedock-postgres-');
+export async function startPostgres(options: OwnPostgresOptions = {}): Promise<OwnPostgres> {
+  const folder =
+    options.folder === undefined
+      ? await temporaryFolder('codedock-postgres-')
+      : { path: options.folder, remove: async () => undefined };
   const start = (port?: number) =>
     startEmbeddedPostgres({
       dataDir: folder.path,
-      settings: SETTINGS,
+      settings: { ...SETTINGS, ...options.settings },
       ...(port === undefined ? {} : { port }),
     });
   let server: EmbeddedPostgres | undefined;

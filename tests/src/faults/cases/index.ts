@@ -8,7 +8,9 @@ import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
 import { drainedRunners } from './drains.js';
 import { flood } from './flood.js';
 import { idempotentStarts } from './idempotent-starts.js';
+import { jumpingClocks } from './jumping-clocks.js';
 import { killedRunners } from './killed-runners.js';
+import { killedServices } from './killed-services.js';
 import { lostCommits } from './lost-commits.js';
 import { partitions, slowStore } from './partitions.js';
 import { contendedPostgres } from './postgres-contention.js';
@@ -38,6 +40,7 @@ export const CASES: readonly FaultCase[] = [
   killedGateways,
   stalledReaders,
   longReplay,
+  killedServices,
   idempotentStarts,
   killedRedis,
   emptiedRedis,
@@ -48,4 +51,5 @@ export const CASES: readonly FaultCase[] = [
   slowStore,
   flood,
   lostCommits,
+  jumpingClocks,
 ];

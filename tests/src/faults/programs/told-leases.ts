@@ -1,12 +1,15 @@
 import type { RunnerParts } from '@codedock/runner';
 
-/** What a runner has told of one lease. Milliseconds of the machine's clock, which is the database's too. */
+/** What a runner has told of one lease. Milliseconds of the machine's monotonic clock, which all processes share. */
 export interface ToldLease {
   /** No sooner than it was taken. */
   readonly takenMs: number;
   /** No later than its last sign of life: it ran on for a whole lease time from then, at the least. */
   readonly lastSignMs: number;
 }
+
+/** No fault of a clock moves it. */
+const monotonic = () => Number(process.hrtime.bigint() / 1_000_000n);
 
 const LINE = /^lease of (\S+) attempt (\d+) asked (\d+) answered (\d+)$/gm;
 
@@ -17,7 +20,7 @@ const LINE = /^lease of (\S+) attempt (\d+) asked (\d+) answered (\d+)$/gm;
 export function tellingLeases(parts: RunnerParts): RunnerParts {
   const { runs } = parts.store;
   const tell = (runId: string, attempt: number, asked: number) =>
-    process.stdout.write(`lease of ${runId} attempt ${attempt} asked ${asked} answered ${Date.now()}\n`);
+    process.stdout.write(`lease of ${runId} attempt ${attempt} asked ${asked} answered ${monotonic()}\n`);
   return {
     ...parts,
     store: {
@@ -25,13 +28,13 @@ export function tellingLeases(parts: RunnerParts): RunnerParts {
       runs: {
         ...runs,
         async takeLease(runId, ttlMs) {
-          const asked = Date.now();
+          const asked = monotonic();
           const taken = await runs.takeLease(runId, ttlMs);
           if (taken.kind === 'leased') tell(runId, taken.snapshot.attempt, asked);
           return taken;
         },
         async heartbeat(runId, token, ttlMs) {
-          const asked = Date.now();
+          const asked = monotonic();
           const heartbeat = await runs.heartbeat(runId, token, ttlMs);
           if (heartbeat.held) tell(runId, token, asked);
           return heartbeat;
