@@ -8,6 +8,7 @@ import { type Api, apiOf } from '../api.js';
 import { installShipped } from '../resilience/shipped-plugin.js';
 import { fakeScript } from '../system.js';
 import { type Container, podman, removeContainers, startContainer } from './podman.js';
+import { layersOf, layersOfRebuilt } from './rebuilt.js';
 
 const targets = ['gateway', 'runner', 'plugin-host', 'migrate'] as const;
 const services = ['gateway', 'runner', 'plugin-host'] as const;
@@ -97,7 +98,7 @@ describe('the images', () => {
       }
     });
 
-    it('are the same bytes as those of another build of the same source', async () => {
+    it('and its layers are the same bytes as those of another build of the same source', async () => {
       const out = await mkdtemp(path.join(tmpdir(), 'codedock-tree-'));
       try {
         const { version } = JSON.parse(await readFile(path.join(repositoryRoot(), 'package.json'), 'utf8'));
@@ -109,10 +110,13 @@ describe('the images', () => {
         });
         expect(await tree.exited).toMatchObject({ code: 0 });
         expect(await digests(path.join(out, target))).toEqual(await digests(path.join(mounted, 'app')));
+        expect(await layersOfRebuilt(target, out, version)).toEqual(
+          await layersOf(`localhost/codedock-${target}:test`),
+        );
       } finally {
         await rm(out, { recursive: true });
       }
-    });
+    }, 240_000);
   });
 });
 

@@ -4,7 +4,7 @@ import { eventually } from '@codedock/testkit';
 
 const run = promisify(execFile);
 /** Options that lead to the suite's own images; tests/images/run.mjs, which builds them, says where they are. */
-const storage = JSON.parse(process.env['IMAGES_STORAGE'] ?? 'null') as readonly string[] | null;
+export const storage = JSON.parse(process.env['IMAGES_STORAGE'] ?? 'null') as readonly string[] | null;
 
 /** Runs podman on the suite's own storage and answers its standard output. @throws with its message when it fails. */
 export async function podman(...args: readonly string[]): Promise<string> {
