@@ -209,6 +209,25 @@ describe('a plugin with all its slots taken', () => {
     expect(await Promise.all(slow)).toEqual(Array(4).fill('released'));
     expect(done).toEqual([...Array(5).fill('free'), ...Array(4).fill('full')]);
   });
+
+  it('that ends meanwhile fails those that wait for one, and has all of them when it is back', async () => {
+    const asked = note('asked');
+    const release = note('release');
+    const held = `const { appendFileSync, existsSync } = require('node:fs');
+      if (existsSync(${JSON.stringify(release)})) return 'back';
+      appendFileSync(${JSON.stringify(asked)}, 'x');
+      while (!existsSync(${JSON.stringify(release)})) await new Promise((next) => setTimeout(next, 10));
+      process.exit(3);`;
+    root.addFixture('ends', input({ run: held }), { maxInflight: 1, timeoutMs: 30_000 });
+    const host = await start(undefined, { PLUGIN_RPC_TIMEOUT: '30s', PLUGIN_GATE_TIMEOUT: '30s' });
+    const asks = Promise.all(Array.from({ length: 3 }, () => ask(host)));
+    await until(() => existsSync(asked));
+    writeFileSync(release, '');
+    const outcomes = (await asks).map((answer) => answer.outcomes[0]?.outcome);
+    expect(outcomes).toEqual(['crashed', 'not ready', 'not ready']);
+    await until(() => status(host, 'ends')?.state === 'ready');
+    expect((await ask(host)).outcomes).toMatchObject([{ outcome: 'continued', reason: 'back' }]);
+  });
 });
 
 describe('command', () => {

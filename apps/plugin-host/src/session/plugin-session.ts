@@ -249,13 +249,21 @@ export class PluginSession {
         };
       }
     }
-    const givenMs = timeoutMs - queueMs;
-    const result = await generation.onEvent(envelope, givenMs, { signal });
-    this.gateSlots.release();
-    this.judge(result, givenMs, promisedMs);
-    if (result.kind === 'answered') return { kind: 'answered', reply: result.reply, queueMs };
-    if (result.outcome === 'cancelled') return { kind: 'cancelled' };
-    return { kind: 'failed', outcome: result.outcome, reason: result.reason, queueMs };
+    try {
+      // Its process may have ended while a slot was waited for.
+      if (!generation.alive) {
+        this.breaker.inconclusive();
+        return { kind: 'failed', outcome: 'not ready', reason: this.reason || 'its process is ending', queueMs };
+      }
+      const givenMs = timeoutMs - queueMs;
+      const result = await generation.onEvent(envelope, givenMs, { signal });
+      this.judge(result, givenMs, promisedMs);
+      if (result.kind === 'answered') return { kind: 'answered', reply: result.reply, queueMs };
+      if (result.outcome === 'cancelled') return { kind: 'cancelled' };
+      return { kind: 'failed', outcome: result.outcome, reason: result.reason, queueMs };
+    } finally {
+      this.gateSlots.release();
+    }
   }
 
   /** Delivers an event; what comes of it interests nobody. */
