@@ -16,6 +16,8 @@ export interface OwnPostgres {
   readonly adminUrl: string;
   /** Ends the server; resolves when its process is gone. */
   end(how: PostgresEnd): Promise<void>;
+  /** True when the server is not there, whoever or whatever ended it. */
+  hasEnded(): boolean;
   /** Starts it on the same port with what it had committed; resolves when it takes connections. */
   restart(): Promise<void>;
   /** Ends it and deletes its files. */
@@ -45,6 +47,13 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
       ...(port === undefined ? {} : { port }),
     });
   let server: EmbeddedPostgres | undefined;
+  let over = false;
+  const watch = (started: EmbeddedPostgres) => {
+    over = false;
+    void started.exited.then(() => {
+      if (server === started) over = true;
+    });
+  };
   const ended = async () => {
     await server?.stop();
     server = undefined;
@@ -52,6 +61,7 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
   try {
     const first = await start();
     server = first;
+    watch(first);
     await applyMigrations(first.url);
     const name = new URL(first.url).pathname.slice(1);
     const adminUrl = new URL(first.adminUrl);
@@ -65,9 +75,11 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
         await server.exited;
         await ended();
       },
+      hasEnded: () => server === undefined || over,
       async restart() {
         await ended();
         server = await start(first.port);
+        watch(server);
       },
       async stop() {
         await ended();

@@ -10,6 +10,8 @@ import { testServices } from './test-services.js';
 export interface TestRedisOptions {
   /** Keeps an append-only file, which a killed server finds again. Default: nothing is kept. */
   readonly appendOnly?: boolean;
+  /** Absolute path of a folder that is there, such as a small file system, and stays; default: a temporary one. */
+  readonly folder?: string;
 }
 
 /** A Redis server of a test: real process, own folder, nothing evicted. */
@@ -51,12 +53,13 @@ export async function findRedisServer(): Promise<string | undefined> {
 }
 
 /** Starts a Redis of one's own on a free loopback port, e.g. to kill it. Use below `describeWithRedis`. */
-export async function startRedis({ appendOnly = false }: TestRedisOptions = {}): Promise<TestRedis> {
+export async function startRedis({ appendOnly = false, folder: given }: TestRedisOptions = {}): Promise<TestRedis> {
   const command = await findRedisServer();
   if (!command) {
     throw new Error(`${MISSING}.`);
   }
-  const folder = await temporaryFolder('codedock-redis-');
+  const folder =
+    given === undefined ? await temporaryFolder('codedock-redis-') : { path: given, remove: async () => undefined };
   const port = await freePort();
   const launch = (): Promise<TestProcess> =>
     startProcess({

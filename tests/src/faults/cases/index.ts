@@ -7,6 +7,7 @@ import { killedGateways, rollingRestarts } from './crowds.js';
 import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
 import { drainedRunners } from './drains.js';
 import { flood } from './flood.js';
+import { fullDisk } from './full-disk.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { jumpingClocks } from './jumping-clocks.js';
 import { killedRunners } from './killed-runners.js';
@@ -52,4 +53,5 @@ export const CASES: readonly FaultCase[] = [
   flood,
   lostCommits,
   jumpingClocks,
+  fullDisk,
 ];
