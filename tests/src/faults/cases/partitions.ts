@@ -157,7 +157,7 @@ async function part(context: CaseContext, parted: Parted, pair: Pair, fault: Lin
   // The other runner goes on with what the parted one held, while that one is parted.
   if (held !== undefined && pair === 'runnerToStore') await Promise.race([endOf(system, held.run.id), traffic.failed]);
   await healing;
-  const health = await healthOf(system, pair, cutOff);
+  const health = await probesOf(system, pair, cutOff);
   links[pair].heal();
   const healed = performance.now();
   await system.sink.release();
@@ -227,7 +227,7 @@ async function probed(
 }
 
 /** What the probes of the parted process say. */
-async function healthOf(system: FaultSystem, pair: Pair, cutOff: TestProcess): Promise<string> {
+async function probesOf(system: FaultSystem, pair: Pair, cutOff: TestProcess): Promise<string> {
   const parted = PAIRS[pair].runner
     ? cutOff
     : pair === 'pluginHostToGateway'

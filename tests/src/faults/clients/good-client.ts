@@ -23,17 +23,15 @@ export interface GoodClientOptions {
   readonly key: string;
   /** Address of a gateway; asked before each request. */
   readonly url: () => string;
-  /** Gives up; default: sends until it is accepted. */
-  readonly signal?: AbortSignal;
 }
 
 /**
  * Sends a run under one idempotency key until it is accepted. Sent again is what got no answer and what was answered 409,
  * 429 or 503 with a Retry-After.
- * @throws on any other answer, and when the signal gives up.
+ * @throws on any other answer.
  */
 export async function sendRun(
-  { key, url, signal }: GoodClientOptions,
+  { key, url }: GoodClientOptions,
   sessionId: string,
   body: Readonly<Record<string, unknown>>,
 ): Promise<SentRun> {
@@ -44,7 +42,6 @@ export async function sendRun(
     refusals[why] = (refusals[why] ?? 0) + 1;
   };
   for (;;) {
-    signal?.throwIfAborted();
     const began = performance.now();
     const answer = await answerOf(url(), key, `/v1/sessions/${sessionId}/runs`, body, idempotencyKey);
     longestMs = Math.max(longestMs, performance.now() - began);
