@@ -74,17 +74,20 @@ export const partitions: FaultCase = {
     const { system } = parted;
     const every = (Object.keys(PAIRS) as Pair[]).flatMap((pair) => FAULTS.map((fault) => [pair, fault] as const));
     const recoveries: number[] = [];
+    const problems: string[] = [];
     for (const [pair, fault] of context.pick({ short: FEW, long: every })) {
       try {
         recoveries.push(await part(context, parted, pair, fault));
       } catch (error) {
-        (error as Error).message = `${pair} ${fault}: ${(error as Error).message}`;
-        throw error;
+        // The others are worth knowing too.
+        problems.push(`${pair} ${fault}: ${(error as Error).message}`);
+        context.note(problems.at(-1) ?? '');
       } finally {
         parted.links[pair].heal();
         await system.sink.release();
       }
     }
+    if (problems.length > 0) throw new Error(problems.join('\n'));
     return { recoveryMs: Math.max(...recoveries), detail: `${recoveries.length} partitions` };
   },
 };
@@ -150,29 +153,35 @@ async function part(context: CaseContext, parted: Parted, pair: Pair, fault: Lin
   const traffic = startTraffic(system, sessions, (lane) => ({
     content: fakeScript({ toolCalls: [{ name: lane % 2 === 0 ? TOOLS.effectful : TOOLS.idempotent, arguments: {} }] }),
   }));
-  links[pair].cut(fault);
-  const healing = delay(context.pick(PARTED_MS));
-  let probe = '';
-  if (!runner) probe = await probed(system, probeSession, refusals);
-  // The other runner goes on with what the parted one held, while that one is parted.
-  if (held !== undefined && pair === 'runnerToStore') await Promise.race([endOf(system, held.run.id), traffic.failed]);
-  await healing;
-  const health = await probesOf(system, pair, cutOff);
-  links[pair].heal();
-  const healed = performance.now();
-  await system.sink.release();
-  await (runner ? heldOn(parted, false) : usualRun(system));
-  const recoveryMs = performance.now() - healed;
-  const report = await Promise.race([traffic.stop(), traffic.failed]);
-  const heldEnd = held === undefined ? undefined : await endOf(system, held.run.id);
-  const seen = [...Object.keys(report.ends), ...(heldEnd === undefined ? [] : [heldEnd])];
-  const wrong = seen.filter((end) => end !== 'completed' && !ends.some((allowed) => allowed.test(end)));
-  if (wrong.length > 0) throw new Error(`runs ended as ${wrong.join(', ')}`);
-  const heldCall = held === undefined ? undefined : (await callsOf(system, held.run.id))[0]?.state;
-  context.note(
-    `${context.profile}: ${pair} ${fault}: back after ${Math.round(recoveryMs)} ms; meanwhile ${health}${probe}; ${report.runIds.length} runs ${JSON.stringify(report.ends)}, answers beside 201 ${JSON.stringify(report.refusals)}, the longest after ${Math.round(report.longestMs)} ms${held === undefined ? '' : `; the call in flight is ${heldCall}, its run ${heldEnd}`}`,
-  );
-  return recoveryMs;
+  try {
+    links[pair].cut(fault);
+    const healing = delay(context.pick(PARTED_MS));
+    let probe = '';
+    if (!runner) probe = await probed(system, probeSession, refusals);
+    // The other runner goes on with what the parted one held, while that one is parted.
+    if (held !== undefined && pair === 'runnerToStore')
+      await Promise.race([endOf(system, held.run.id), traffic.failed]);
+    await healing;
+    const health = await probesOf(system, pair, cutOff);
+    links[pair].heal();
+    const healed = performance.now();
+    await system.sink.release();
+    await (runner ? heldOn(parted, false) : usualRun(system));
+    const recoveryMs = performance.now() - healed;
+    const report = await Promise.race([traffic.stop(), traffic.failed]);
+    const heldEnd = held === undefined ? undefined : await endOf(system, held.run.id);
+    const seen = [...Object.keys(report.ends), ...(heldEnd === undefined ? [] : [heldEnd])];
+    const wrong = seen.filter((end) => end !== 'completed' && !ends.some((allowed) => allowed.test(end)));
+    if (wrong.length > 0) throw new Error(`runs ended as ${wrong.join(', ')}`);
+    const heldCall = held === undefined ? undefined : (await callsOf(system, held.run.id))[0]?.state;
+    context.note(
+      `${context.profile}: ${pair} ${fault}: back after ${Math.round(recoveryMs)} ms; meanwhile ${health}${probe}; ${report.runIds.length} runs ${JSON.stringify(report.ends)}, answers beside 201 ${JSON.stringify(report.refusals)}, the longest after ${Math.round(report.longestMs)} ms${held === undefined ? '' : `; the call in flight is ${heldCall}, its run ${heldEnd}`}`,
+    );
+    return recoveryMs;
+  } finally {
+    links[pair].heal();
+    await traffic.stop().catch(() => undefined);
+  }
 }
 
 /** A call of the runner behind the links: held by the sink, or let go and awaited to its end. */
