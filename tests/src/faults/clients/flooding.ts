@@ -40,7 +40,7 @@ export async function floodFrom(
       const running = await startProcess({
         name: `flooding-clients-${index}`,
         command: process.execPath,
-        args: [path.join(__dirname, '..', 'programs', 'flooding-clients.js')],
+        args: [path.join(__dirname, '..', 'programs', 'flooding-clients-process.js')],
         stdin: 'pipe',
       });
       try {

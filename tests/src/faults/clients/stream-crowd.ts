@@ -80,7 +80,7 @@ export async function startCrowd({ processes = 1, ...options }: CrowdOptions): P
         await startProcess({
           name: `stream-clients-${index}`,
           command: process.execPath,
-          args: [path.join(__dirname, '..', 'programs', 'stream-clients.js')],
+          args: [path.join(__dirname, '..', 'programs', 'stream-clients-process.js')],
           stdin: 'pipe',
           ready: /"ready":true/,
         }),
