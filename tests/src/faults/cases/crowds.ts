@@ -46,7 +46,7 @@ export const killedGateways: FaultCase = {
     const kills = context.pick({ short: 1, long: 10 });
     const everyMs = context.pick({ short: 1_000, long: 10_000 });
     return crowded(context, system, async (traffic, crowd) => {
-      const broken = setInterval(() => crowd.drop(context.pick(CLIENTS) / 50), 500);
+      const broken = setInterval(() => crowd.drop(context.pick(CLIENTS) / 100), 1_000);
       try {
         for (let kill = 0; kill < kills; kill += 1) {
           const next = delay(everyMs);
