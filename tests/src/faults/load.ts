@@ -12,6 +12,8 @@ export interface Load {
 /** What the clients of a load saw. */
 export interface LoadReport {
   readonly runIds: readonly string[];
+  /** Runs and messages beyond the one of each request, in the sessions of the load. */
+  readonly doubled: number;
   /** `12 × 503, 1 × none, the longest answer 1,020 ms` */
   readonly seen: string;
 }
@@ -38,9 +40,21 @@ export function startLoad(system: FaultSystem, lanes: number, script: RunInput['
     async stop() {
       over = true;
       for (const lane of await driving) if (lane.status === 'rejected') throw lane.reason;
-      return { runIds, seen: summaryOf(system.answers.slice(first)) };
+      return { runIds, doubled: await doubledBy(system, runIds), seen: summaryOf(system.answers.slice(first)) };
     },
   };
+}
+
+/** Each session of a load got one request: what is in it beyond one run and one message of a user. */
+async function doubledBy({ db }: FaultSystem, runIds: readonly string[]): Promise<number> {
+  const { rows } = await db.query<{ n: number }>(
+    `WITH own AS (SELECT DISTINCT session_id FROM runs WHERE id = ANY ($1))
+     SELECT ((SELECT count(*) FROM runs r JOIN own USING (session_id))
+       + (SELECT count(*) FROM messages m JOIN own USING (session_id) WHERE m.role = 'user')
+       - 2 * (SELECT count(*) FROM own))::int AS n`,
+    [runIds],
+  );
+  return rows[0]?.n ?? 0;
 }
 
 /** What came of requests, by status, but those that went well. */

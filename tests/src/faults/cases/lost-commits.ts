@@ -1,7 +1,7 @@
 import { eventually } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
-import { expectAnswered, recovered, startLoad, summaryOf } from '../load.js';
+import { expectAnswered, type LoadReport, recovered, startLoad } from '../load.js';
 import { lostReplies } from '../lost-replies.js';
 
 /** Statements that commit something: the functions of the store that write, heartbeats, and what Prisma commits. */
@@ -39,7 +39,7 @@ export const lostCommits: FaultCase = {
       { toolCalls: [{ name: TOOLS.idempotent, arguments: {} }] },
       { text: 'done' },
     ]);
-    let runIds: readonly string[];
+    let loaded: LoadReport;
     try {
       await eventually(() => count() >= wanted, {
         timeoutMs: context.pick({ short: 120_000, long: 1_200_000 }),
@@ -47,14 +47,15 @@ export const lostCommits: FaultCase = {
       });
     } finally {
       losing = false;
-      ({ runIds } = await load.stop());
+      loaded = await load.stop();
     }
     const recoveryMs = await recovered(system, performance.now());
     expectAnswered(system.answers.slice(first));
     const kinds = [...lost].map(([kind, times]) => `${times} × ${kind.replace('codedock_', '')}`);
     return {
+      doubled: loaded.doubled,
       recoveryMs,
-      detail: `${count()} replies lost (${kinds.join(', ')}) under ${runIds.length} runs; clients saw ${summaryOf(system.answers.slice(first))}`,
+      detail: `${count()} replies lost (${kinds.join(', ')}) under ${loaded.runIds.length} runs; clients saw ${loaded.seen}`,
     };
   },
 };

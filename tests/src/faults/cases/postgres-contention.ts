@@ -30,13 +30,14 @@ export const contendedPostgres: FaultCase = {
     const admin = new pg.Pool({ connectionString: postgres.adminUrl, max: 4 });
     admin.on('error', () => undefined);
     try {
-      const conflicts = await conflictsUnderLoad(context, system, admin);
+      const { conflicts, doubled } = await conflictsUnderLoad(context, system, admin);
       const deadlocks = await deadlock(system, admin);
-      const { heldMs, recoveryMs } = await lockHotRows(context, system, admin);
+      const locked = await lockHotRows(context, system, admin);
       expectAnswered(system.answers.slice(first));
       return {
-        recoveryMs,
-        detail: `${conflicts} conflicts, ${deadlocks} deadlock, rows locked for ${Math.round(heldMs)} ms; clients saw ${summaryOf(system.answers.slice(first))}`,
+        doubled: doubled + locked.doubled,
+        recoveryMs: locked.recoveryMs,
+        detail: `${conflicts} conflicts, ${deadlocks} deadlock, rows locked for ${Math.round(locked.heldMs)} ms; clients saw ${summaryOf(system.answers.slice(first))}`,
       };
     } finally {
       await admin.end();
@@ -45,7 +46,11 @@ export const contendedPostgres: FaultCase = {
 };
 
 /** Statements fail at random as if they had lost to another at the same time. Answers how many did. */
-async function conflictsUnderLoad(context: CaseContext, system: FaultSystem, admin: pg.Pool): Promise<number> {
+async function conflictsUnderLoad(
+  context: CaseContext,
+  system: FaultSystem,
+  admin: pg.Pool,
+): Promise<{ readonly conflicts: number; readonly doubled: number }> {
   const wanted = context.pick({ short: 20, long: 1_000 });
   await admin.query('CREATE SEQUENCE faults_conflicts MINVALUE 0');
   await admin.query('GRANT ALL ON SEQUENCE faults_conflicts TO PUBLIC');
@@ -63,6 +68,7 @@ async function conflictsUnderLoad(context: CaseContext, system: FaultSystem, adm
   const count = async () =>
     (await admin.query<{ n: number }>('SELECT last_value::int AS n FROM faults_conflicts')).rows[0]?.n ?? 0;
   const load = startLoad(system, context.pick({ short: 4, long: 16 }));
+  let doubled: number;
   try {
     for (const table of TABLES) {
       await admin.query(
@@ -76,12 +82,12 @@ async function conflictsUnderLoad(context: CaseContext, system: FaultSystem, adm
     });
   } finally {
     for (const table of TABLES) await admin.query(`DROP TRIGGER IF EXISTS faults_conflict ON ${table}`);
-    await load.stop();
+    ({ doubled } = await load.stop());
   }
   const conflicts = await count();
   await admin.query('DROP FUNCTION faults_conflict');
   await admin.query('DROP SEQUENCE faults_conflicts');
-  return conflicts;
+  return { conflicts, doubled };
 }
 
 /** Crosses the locks of a runner that stores an outcome: run, then session. Answers the deadlocks the server saw. */
@@ -133,7 +139,7 @@ async function lockHotRows(
   context: CaseContext,
   system: FaultSystem,
   admin: pg.Pool,
-): Promise<{ readonly heldMs: number; readonly recoveryMs: number }> {
+): Promise<{ readonly heldMs: number; readonly recoveryMs: number; readonly doubled: number }> {
   // In the long tier longer than a statement may take.
   const leastMs = context.pick({ short: 20_000, long: 40_000 });
   const held = await startActing(system, TOOLS.effectful);
@@ -167,10 +173,10 @@ async function lockHotRows(
   }
   const recoveryMs = await recovered(system, since);
   await hot;
-  await load.stop();
+  const { doubled } = await load.stop();
   await ended(system, held);
   await expectGatewaysReady(system, 200);
-  return { heldMs: since - began, recoveryMs };
+  return { heldMs: since - began, recoveryMs, doubled };
 }
 
 async function ended(system: FaultSystem, { run }: ActingRun): Promise<void> {

@@ -3,7 +3,7 @@ import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
 import { expectAlive, expectGatewaysReady } from '../health.js';
-import { expectAnswered, recovered, startLoad, summaryOf } from '../load.js';
+import { expectAnswered, type LoadReport, recovered, startLoad } from '../load.js';
 import { startActing } from '../observing.js';
 
 const ENDS: readonly PostgresEnd[] = ['fast', 'immediate', 'kill'];
@@ -21,7 +21,7 @@ export const restartedPostgres: FaultCase = {
     const first = system.answers.length;
     const recoveryMs = new Map<PostgresEnd, number[]>();
     const load = startLoad(system, context.pick({ short: 4, long: 16 }));
-    let runIds: readonly string[];
+    let loaded: LoadReport;
     try {
       for (let round = 0; round < context.pick({ short: 1, long: 7 }); round += 1) {
         for (const how of ENDS) {
@@ -45,13 +45,14 @@ export const restartedPostgres: FaultCase = {
         }
       }
     } finally {
-      ({ runIds } = await load.stop());
+      loaded = await load.stop();
     }
     expectAnswered(system.answers.slice(first));
     const slowest = [...recoveryMs].map(([how, took]) => `${how} ${Math.round(Math.max(...took))} ms`);
     return {
+      doubled: loaded.doubled,
       recoveryMs: Math.max(...[...recoveryMs.values()].flat()),
-      detail: `${[...recoveryMs.values()].flat().length} ends under ${runIds.length} runs, slowest recovery ${slowest.join(', ')}; clients saw ${summaryOf(system.answers.slice(first))}`,
+      detail: `${[...recoveryMs.values()].flat().length} ends under ${loaded.runIds.length} runs, slowest recovery ${slowest.join(', ')}; clients saw ${loaded.seen}`,
     };
   },
 };

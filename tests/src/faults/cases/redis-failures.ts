@@ -4,7 +4,7 @@ import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, type CaseReport, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
 import { expectAlive, expectGatewaysReady } from '../health.js';
-import { recovered, startLoad, summaryOf } from '../load.js';
+import { type LoadReport, recovered, startLoad, summaryOf } from '../load.js';
 import { leasesRunOut, startActing } from '../observing.js';
 
 /** A way of doing harm to Redis, and of healing it. */
@@ -69,6 +69,7 @@ async function underLoad(
   const load = startLoad(system, context.pick({ short: 4, long: 16 }));
   const runIds: string[] = [];
   const recoveryMs: number[] = [];
+  let loaded: LoadReport;
   try {
     for (let round = 0; round < context.pick(rounds); round += 1) {
       for (const { harm, heal, silences } of faults) {
@@ -93,9 +94,10 @@ async function underLoad(
       }
     }
   } finally {
-    runIds.push(...(await load.stop()).runIds);
+    loaded = await load.stop();
   }
-  const doubled = await claimedTwice(system, runIds);
+  runIds.push(...loaded.runIds);
+  const doubled = loaded.doubled + (await claimedTwice(system, runIds));
   const slowest = Math.round(Math.max(...recoveryMs));
   return {
     doubled,
