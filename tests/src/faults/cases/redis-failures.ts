@@ -11,8 +11,8 @@ import { leasesRunOut, startActing } from '../observing.js';
 interface RedisFault {
   readonly harm: (redis: TestRedis) => Promise<unknown>;
   readonly heal: (redis: TestRedis) => Promise<unknown>;
-  /** True: while it lasts nobody can be rung. */
-  readonly silences: boolean;
+  /** True: while it lasts runners stand still, so that accepted runs have jobs to be lost. Otherwise nobody can be rung. */
+  readonly frozen?: boolean;
 }
 
 /** D1: kill -9, once with the append-only file found again, once with everything lost. */
@@ -23,12 +23,12 @@ export const killedRedis: FaultCase = {
   profiles: ['redis'],
   run: (context) =>
     underLoad(context, { short: 1, long: 10 }, [
-      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart(), silences: true },
-      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart({ empty: true }), silences: true },
+      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart() },
+      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart({ empty: true }) },
     ]),
 };
 
-/** D3: everything in Redis is deleted: jobs that wait, jobs in work, their locks. */
+/** D3: everything in Redis is deleted, jobs that wait, jobs in work and their locks, and once more with eight jobs that wait. */
 export const emptiedRedis: FaultCase = {
   id: 'D3',
   title: 'FLUSHALL under load',
@@ -36,7 +36,7 @@ export const emptiedRedis: FaultCase = {
   profiles: ['redis'],
   run: (context) =>
     underLoad(context, { short: 2, long: 20 }, [
-      { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), silences: false },
+      { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), frozen: true },
     ]),
 };
 
@@ -51,7 +51,6 @@ export const fullRedis: FaultCase = {
       {
         harm: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '1'),
         heal: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '0'),
-        silences: true,
       },
     ]),
 };
@@ -72,23 +71,31 @@ async function underLoad(
   let loaded: LoadReport;
   try {
     for (let round = 0; round < context.pick(rounds); round += 1) {
-      for (const { harm, heal, silences } of faults) {
+      for (const { harm, heal, frozen = false } of faults) {
         const before = load.completed();
         await eventually(() => load.completed() > before, { timeoutMs: 60_000, what: 'the load to go on' });
         const held = await startActing(system, TOOLS.effectful);
+        const still = frozen ? system.aliveRunners() : [];
+        for (const runner of still) runner.signal('SIGSTOP');
         await harm(redis);
+        let since: number;
+        let accepted: readonly string[] = [];
         try {
-          const accepted = await Promise.all(Array.from({ length: 8 }, () => acceptRun(system)));
+          accepted = await Promise.all(Array.from({ length: 8 }, () => acceptRun(system)));
           runIds.push(...accepted);
-          if (silences) await expectQueued(system, accepted);
-          await expectAlive(system);
+          await expectQueued(system, accepted);
           // Whoever is ready takes runs: the database has them, the ring comes later.
           await expectGatewaysReady(system, 200);
+          if (!frozen) await expectAlive(system);
         } finally {
-          const since = performance.now();
+          since = performance.now();
           await heal(redis);
-          recoveryMs.push(await recovered(system, since));
+          for (const runner of still) runner.signal('SIGCONT');
         }
+        await recovered(system, since);
+        // As usual is it again when those have ended, too, whose rings were lost.
+        await Promise.all(accepted.map((id) => system.waitForEnd(id)));
+        recoveryMs.push(performance.now() - since);
         await system.sink.release(held.call.id);
         runIds.push(held.run.id);
       }
@@ -129,5 +136,5 @@ async function expectQueued({ db }: FaultSystem, runIds: readonly string[]): Pro
     [runIds],
   );
   if (rows[0]?.n !== runIds.length)
-    throw new Error(`${rows[0]?.n} of ${runIds.length} runs were queued while nobody could be rung`);
+    throw new Error(`${rows[0]?.n} of ${runIds.length} runs were queued while nobody could take them`);
 }
