@@ -10,18 +10,18 @@ const UNIQUE_VIOLATION = '23505';
 const ILL_FORMED = new Set(['22P02', '22P05', '22021']);
 /** Connection exceptions, shutdown and start of the server, too many connections, and Node's own. */
 const UNREACHABLE =
-  /^(08...|57P0.|53300|ECONNREFUSED|ECONNRESET|ENOTFOUND|ENOENT|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|P1001|P1017)$/;
+  /^(08...|57P0.|53300|ECONNREFUSED|ECONNRESET|ENOTFOUND|ENOENT|EPIPE|ETIMEDOUT|EAI_AGAIN|EHOSTUNREACH|P1001|P1008|P1017)$/;
 /**
  * What the database could not do at this moment and can later: serialization failures and deadlocks, a lock not had in time,
  * a statement that was cancelled, no resources left, a server that is read-only since another took its place. The last are
  * Prisma's own for the same.
  */
-const NOT_NOW = /^(40001|40P01|55P03|57014|53...|25006|P2024|P2028|P2034)$/;
+const NOT_NOW = /^(40001|40P01|55P03|57014|53...|25006|P2024|P2028|P2034|P2037)$/;
 /** Of these, what is over at once and whose transaction changed nothing. */
 const CONFLICT = new Set(['40001', '40P01']);
 const GIVEN_UP = 'Query read timeout';
 const UNREACHABLE_TEXT =
-  /Connection terminated|timeout exceeded when trying to connect|pool after calling end|Query read timeout|^timeout expired$/;
+  /Connection terminated|timeout exceeded when trying to connect|pool after calling end|is not queryable|Query read timeout|^timeout expired$/;
 
 interface DatabaseFailure {
   readonly code?: unknown;

@@ -1,7 +1,8 @@
-import { createServer, type Socket } from 'node:net';
-import { createTestDatabase, eventually, type TestDatabase } from '@codedock/testkit';
+import { connect, createServer, type Socket } from 'node:net';
+import { createTestDatabase, eventually, freePort, type TestDatabase } from '@codedock/testkit';
 import pg from 'pg';
 import { openDatabase } from './database.js';
+import type { PrismaClient } from './generated/client.js';
 import { lead } from './lead.js';
 
 let database: TestDatabase;
@@ -65,6 +66,59 @@ describe('a database that does not answer', () => {
   });
 });
 
+describe('a database that goes away', () => {
+  const works: readonly [string, (prisma: PrismaClient) => Promise<unknown>][] = [
+    ['a read', (prisma) => prisma.tenant.findMany()],
+    ['a transaction', (prisma) => prisma.$transaction(async (inside) => inside.tenant.findMany())],
+  ];
+
+  it.each(works)('before it is asked is unavailable: %s', async (_, work) => {
+    const nowhere = new URL(database.url);
+    nowhere.port = String(await freePort());
+    const opened = openDatabase({ url: nowhere.href, maxConnections: 1 });
+    try {
+      await expect(opened.plain(work)).rejects.toMatchObject({ code: 'store_unavailable' });
+    } finally {
+      await opened.close();
+    }
+  });
+
+  it.each([
+    ['with a word', false],
+    ['without a word', true],
+  ])('in the middle of a transaction, %s, is unavailable, whatever the transaction is at', async (_, silent) => {
+    for (const at of ['begin', 'read', 'write', 'commit']) {
+      const cut = await startCut(database.url);
+      const opened = openDatabase({ url: cut.url, maxConnections: 1 });
+      const end = async () => {
+        if (silent) cut.cut();
+        else await cut.terminate();
+      };
+      try {
+        await opened.rows('SELECT 1', []);
+        if (at === 'begin') await end();
+        const work = opened.plain((prisma) =>
+          prisma.$transaction(async (inside) => {
+            if (at === 'read') await end();
+            await inside.tenant.findMany();
+            if (at === 'write') await end();
+            await inside.$executeRaw`SELECT 1`;
+            if (at === 'commit') await end();
+          }),
+        );
+        const outcome = await work.then(
+          () => 'done',
+          (error: { code?: string }) => error.code,
+        );
+        expect([at, outcome]).toEqual([at, 'store_unavailable']);
+      } finally {
+        await opened.close();
+        await cut.close();
+      }
+    }
+  });
+});
+
 describe('statements that get in each other’s way', () => {
   it('a deadlock costs its victim a second try, and nobody hears of it', async () => {
     const other = new pg.Client(database.url);
@@ -118,3 +172,45 @@ describe('statements that get in each other’s way', () => {
     }
   });
 });
+
+/** A way to a database that can be cut; `terminate` ends the server's side of all that came this way. */
+async function startCut(url: string) {
+  const to = new URL(url);
+  const sockets: Socket[] = [];
+  let refusing = false;
+  const server = createServer((near) => {
+    sockets.push(near);
+    near.on('error', () => undefined);
+    if (refusing) return void near.destroy();
+    const far = connect(Number(to.port), '127.0.0.1');
+    sockets.push(far);
+    far.on('error', () => undefined);
+    near.pipe(far).pipe(near);
+    far.on('close', () => near.destroy());
+    near.on('close', () => far.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const through = new URL(url);
+  through.port = String((server.address() as { port: number }).port);
+  const cut = () => {
+    refusing = true;
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: through.href,
+    cut,
+    async terminate() {
+      refusing = true;
+      const admin = new pg.Client(url);
+      await admin.connect();
+      await admin.query(
+        'SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()',
+      );
+      await admin.end();
+    },
+    async close() {
+      cut();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -73,8 +73,15 @@ export async function recovered(system: FaultSystem, since: number): Promise<num
   return performance.now() - since;
 }
 
-/** Throws when a request was answered with anything but success or a refusal that invites to come back. */
-export function expectAnswered(answers: readonly SeenAnswer[]): void {
-  const wrong = answers.filter(({ status }) => status === undefined || ![201, 409, 429, 503].includes(status));
-  if (wrong.length > 0) throw new Error(`clients saw ${summaryOf(wrong)}; right is 201 or a refusal for now`);
+/** Throws when a request since answer number `first` got anything but success or a refusal that invites to come back. */
+export function expectAnswered({ answers, gateways }: FaultSystem, first: number): void {
+  const right = new Set<number | undefined>([201, 409, 429, 503]);
+  const wrong = answers.slice(first).filter(({ status }) => !right.has(status));
+  if (wrong.length === 0) return;
+  const causes = gateways
+    .flatMap((gateway) => gateway.output().split('\n'))
+    .filter((line) => /"level":"error"/.test(line));
+  throw new Error(
+    [`clients saw ${summaryOf(wrong)}; right is 201 or a refusal for now`, ...causes.slice(-3)].join('\n'),
+  );
 }

@@ -50,7 +50,7 @@ export const lostCommits: FaultCase = {
       loaded = await load.stop();
     }
     const recoveryMs = await recovered(system, performance.now());
-    expectAnswered(system.answers.slice(first));
+    expectAnswered(system, first);
     const kinds = [...lost].map(([kind, times]) => `${times} × ${kind.replace('codedock_', '')}`);
     return {
       doubled: loaded.doubled,

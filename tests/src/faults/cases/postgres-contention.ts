@@ -33,7 +33,7 @@ export const contendedPostgres: FaultCase = {
       const { conflicts, doubled } = await conflictsUnderLoad(context, system, admin);
       const deadlocks = await deadlock(system, admin);
       const locked = await lockHotRows(context, system, admin);
-      expectAnswered(system.answers.slice(first));
+      expectAnswered(system, first);
       return {
         doubled: doubled + locked.doubled,
         recoveryMs: locked.recoveryMs,
