@@ -94,7 +94,7 @@ async function onFullDisk(
   } finally {
     ({ runIds } = await load.stop());
   }
-  expectAnswered(system.answers.slice(first));
+  expectAnswered(system, first);
   return {
     recoveryMs: Math.max(...recoveries),
     detail: `full ${recoveries.length} times under ${runIds.length + waited} runs; clients saw ${summaryOf(system.answers.slice(first))}`,
