@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import type { RunView } from '../system.js';
 import type { FaultSystem, RunInput, SeenAnswer } from './fault-system.js';
 
 /** Runs that are started one after another in some lanes, as good clients do, until it is stopped. */
@@ -21,16 +22,25 @@ export interface LoadReport {
 /** A model call with a tool call, then an answer. */
 const SCRIPT: RunInput['script'] = [{ toolCalls: [{ name: 'ping', arguments: {} }] }, { text: 'done' }];
 
-/** Begins to start runs, each in a new session and under an idempotency key. */
-export function startLoad(system: FaultSystem, lanes: number, script: RunInput['script'] = SCRIPT): Load {
+/**
+ * Begins to start runs, each in a new session and under an idempotency key. `mayEnd` says which other ends than completion
+ * are right; default: none.
+ */
+export function startLoad(
+  system: FaultSystem,
+  lanes: number,
+  script: RunInput['script'] = SCRIPT,
+  mayEnd: (run: RunView) => boolean = () => false,
+): Load {
   const runIds: string[] = [];
   const first = system.answers.length;
   let over = false;
   const lane = async () => {
     while (!over) {
       const run = await system.start({ script, idempotencyKey: randomUUID() });
-      const { status, stopReason } = await system.waitForEnd(run.id);
-      if (status !== 'completed') throw new Error(`run ${run.id} is ${status} (${stopReason})`);
+      const ended = await system.waitForEnd(run.id);
+      if (ended.status !== 'completed' && !mayEnd(ended))
+        throw new Error(`run ${run.id} is ${ended.status} (${ended.stopReason})`);
       runIds.push(run.id);
     }
   };

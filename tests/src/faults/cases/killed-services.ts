@@ -1,8 +1,10 @@
+import { randomUUID } from 'node:crypto';
 import { eventually } from '@codedock/testkit';
+import type { RunView } from '../../system.js';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem, RunInput } from '../fault-system.js';
-import { recovered, startLoad, summaryOf } from '../load.js';
+import { startLoad, summaryOf } from '../load.js';
 
 const LANES = 6;
 /** A run with effects, long enough to be hit in any of its steps. */
@@ -24,7 +26,7 @@ export const killedServices: FaultCase = {
   async run(context) {
     const system = await context.standing();
     const recoveries: number[] = [];
-    const load = startLoad(system, LANES, ACTING);
+    const load = startLoad(system, LANES, ACTING, failedClosed);
     let runIds: readonly string[];
     try {
       for (let round = 0; round < context.pick({ short: 1, long: 10 }); round += 1) {
@@ -33,7 +35,7 @@ export const killedServices: FaultCase = {
           await eventually(() => load.completed() > before, { timeoutMs: 60_000, what: 'the load to go on' });
           const first = system.answers.length;
           const began = performance.now();
-          const [took] = await Promise.all([recovered(system, began), kill(system)]);
+          const [took] = await Promise.all([servesAgain(system, began), kill(system)]);
           await system.whole();
           recoveries.push(took);
           const seen = summaryOf(system.answers.slice(first));
@@ -64,3 +66,19 @@ const KILLS: Readonly<Record<string, (system: FaultSystem) => Promise<unknown>>>
     }
   },
 };
+
+/** A run that came to a gate while nobody could be asked: it is ended, not let through. */
+const failedClosed = ({ status, stopReason }: RunView): boolean =>
+  status === 'blocked' && (stopReason === 'gate_unavailable' || stopReason === 'gate_timeout');
+
+/** Milliseconds from `since` until a run that was started after it has completed. */
+async function servesAgain(system: FaultSystem, since: number): Promise<number> {
+  for (;;) {
+    const run = await system.start({ script: ACTING, idempotencyKey: randomUUID() });
+    const ended = await system.waitForEnd(run.id, 60_000);
+    const tookMs = performance.now() - since;
+    if (ended.status === 'completed') return tookMs;
+    if (!failedClosed(ended) || tookMs > 90_000)
+      throw new Error(`the run after the kill is ${ended.status} (${ended.stopReason})`);
+  }
+}
