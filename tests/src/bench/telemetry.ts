@@ -140,8 +140,8 @@ function tracedTo({ url }: Collector): Record<string, string> {
 
 async function measured(subject: Measured): Promise<Phase> {
   const { system, processes } = subject;
-  const droppedBefore = await spansDropped(system);
   await work(subject, SETTLE_MS);
+  const droppedBefore = await spansDropped(system);
   const cpu = () => processes.reduce((sum, { pid }) => sum + cpuMs(pid), 0);
   const cpuBefore = cpu();
   const times = await work(subject, COUNTED_MS);
