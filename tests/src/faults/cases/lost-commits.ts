@@ -16,6 +16,8 @@ export const lostCommits: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const wanted = context.pick({ short: 10, long: 500 });
+    // Among many runs one must not lose so many in a row that it counts as one that kills its runners.
+    const share = context.pick({ short: 0.2, long: 0.08 });
     const lost = new Map<string, number>();
     const count = () => [...lost.values()].reduce((sum, each) => sum + each, 0);
     let losing = false;
@@ -24,7 +26,7 @@ export const lostCommits: FaultCase = {
         const kind = COMMITS.exec(statement)?.[0];
         if (kind === undefined || !losing || count() >= wanted) return false;
         // A fifth for each kind at most: what is rare is not crowded out.
-        return (lost.get(kind) ?? 0) < wanted / 5 && context.random.next() < 0.2;
+        return (lost.get(kind) ?? 0) < wanted / 5 && context.random.next() < share;
       },
       (statement) => {
         const kind = COMMITS.exec(statement)?.[0] ?? '';
@@ -34,7 +36,7 @@ export const lostCommits: FaultCase = {
     const system = await context.start({ databaseFilter: filter });
     const first = system.answers.length;
     losing = true;
-    const load = startLoad(system, context.pick({ short: 4, long: 8 }), [
+    const load = startLoad(system, context.pick({ short: 4, long: 16 }), [
       { toolCalls: [{ name: TOOLS.effectful, arguments: {} }] },
       { toolCalls: [{ name: TOOLS.idempotent, arguments: {} }] },
       { text: 'done' },
