@@ -21,6 +21,18 @@ test.each([
   }
 });
 
+test.each(['DatabaseNotReachable', 'ConnectionClosed', 'SocketTimeout'])(
+  'Prisma says %s of a connection, alone or around a raw statement: the client may come back',
+  (kind) => {
+    const cause = { kind };
+    const alone = Object.assign(new Error(kind), { name: 'DriverAdapterError', cause });
+    const around = Object.assign(new Error('refused'), { code: 'P2010', meta: { driverAdapterError: { cause } } });
+    for (const failure of [alone, around]) {
+      expect(databaseError(failure)).toMatchObject({ code: 'store_unavailable', retryAfterMs: 1_000 });
+    }
+  },
+);
+
 test('what only a bug can cause stays one', () => {
   for (const code of ['23503', '42601', '22012']) {
     expect(databaseError(sql(code))).toMatchObject({ code: 'invariant_broken' });

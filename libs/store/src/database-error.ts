@@ -93,7 +93,14 @@ function refusal(code: ErrorCode, message: string): AppError {
   return new AppError(code, message, retryAfterMs === undefined ? {} : { retryAfterMs });
 }
 
-/** Prisma wraps the driver's error; the innermost one that carries a SQLSTATE is judged. */
+/** What Prisma's driver calls errors of the connection, whose own codes it does not keep. */
+const CONNECTION_KINDS = new Map<unknown, string>([
+  ['DatabaseNotReachable', 'ECONNREFUSED'],
+  ['ConnectionClosed', 'ECONNRESET'],
+  ['SocketTimeout', 'ETIMEDOUT'],
+]);
+
+/** Prisma wraps the driver's error; the innermost one that carries a code is judged. */
 function asFailure(error: unknown): DatabaseFailure {
   if (typeof error !== 'object' || error === null) return { message: String(error) };
   const original = prismaOriginal(error);
@@ -103,7 +110,7 @@ function asFailure(error: unknown): DatabaseFailure {
 function prismaOriginal(error: object): DatabaseFailure | undefined {
   const meta = (error as { meta?: { driverAdapterError?: { cause?: Record<string, unknown> } } }).meta;
   const cause = meta?.driverAdapterError?.cause ?? (error as { cause?: Record<string, unknown> }).cause;
-  const code = cause?.['originalCode'];
+  const code = cause?.['originalCode'] ?? CONNECTION_KINDS.get(cause?.['kind']);
   if (typeof code !== 'string') return undefined;
   const hint = cause?.['hint'];
   return { code, hint, message: cause?.['originalMessage'] };
