@@ -12,6 +12,8 @@ export interface Collector {
   readonly url: string;
   /** Cuts every connection, and from then on behaves otherwise. */
   behave(as: Behaviour): Promise<void>;
+  /** Resolves when it has taken a batch of each of these services since it was last told how to behave. */
+  heard(...services: readonly string[]): Promise<void>;
   stop(): void;
 }
 
@@ -23,6 +25,10 @@ export async function startCollector(): Promise<Collector> {
     url: `http://127.0.0.1:${port}`,
     async behave(as) {
       child.send(as);
+      await told(child);
+    },
+    async heard(...services) {
+      child.send(services);
       await told(child);
     },
     stop: () => void child.kill('SIGKILL'),
@@ -43,8 +49,19 @@ function told<T>(child: ChildProcess): Promise<T> {
 
 const NOISE = Buffer.alloc(64 * 1024, 'x');
 
+/** What the batches that were taken hold, until everybody who is waited for was heard. */
+let awaited: { readonly services: Set<string>; heard(): void } | undefined;
+
+function took(batch: Buffer): void {
+  if (awaited === undefined) return;
+  for (const service of awaited.services) if (batch.includes(service)) awaited.services.delete(service);
+  if (awaited.services.size > 0) return;
+  awaited.heard();
+  awaited = undefined;
+}
+
 const ANSWERS: Record<Exclude<Behaviour, 'down'>, RequestListener> = {
-  works: (request, response) => void request.resume().on('end', () => response.end('{}')),
+  works: (request, response) => void request.on('data', took).on('end', () => response.end('{}')),
   silent: (request) => void request.resume(),
   late: (request, response) => {
     request.resume();
@@ -71,7 +88,11 @@ async function serve(): Promise<void> {
     return (server.address() as AddressInfo).port;
   };
   const port = await listen(0);
-  process.on('message', async (as: Behaviour) => {
+  process.on('message', async (as: Behaviour | string[]) => {
+    if (Array.isArray(as)) {
+      awaited = { services: new Set(as), heard: () => process.send?.('heard') };
+      return;
+    }
     if (server.listening) {
       const closed = once(server, 'close');
       server.close();

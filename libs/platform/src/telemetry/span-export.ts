@@ -9,6 +9,9 @@ import { metrics } from './metrics.js';
 
 const SHUTDOWN_LOOKS = 50;
 const SHUTDOWN_LOOK_MS = 10;
+/** After a batch that was not taken, the first pause and the longest, milliseconds; each is twice the one before. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
 
 /** Processors that send ended spans as the OTEL_* variables ask, in the background and from a bounded queue. */
 export function spanProcessors({ exporter, protocol, queueSize }: SpanExport): tracing.SpanProcessor[] {
@@ -27,9 +30,15 @@ function otlpExporter(protocol: SpanExport['protocol']): tracing.SpanExporter {
   }
 }
 
-/** Sends spans in batches; what the queue has no room for or the collector does not take is dropped and counted. */
+/**
+ * Sends spans in batches; what the queue has no room for or the collector does not take is dropped and counted. A collector
+ * that does not take them is left alone for a while: neither making batches nor reading its answers is to cost runs
+ * anything, and it may be failing because of its load.
+ */
 class CountedBatches implements tracing.SpanProcessor {
   private waiting = 0;
+  private pauseMs = 0;
+  private readonly ending = new AbortController();
   private readonly batches: tracing.BatchSpanProcessor;
 
   constructor(
@@ -67,6 +76,7 @@ class CountedBatches implements tracing.SpanProcessor {
 
   /** A batch taken just now may still wait for the resource it is sent with; nobody else would wait for that. */
   async shutdown(): Promise<void> {
+    this.ending.abort();
     for (let looks = 0; this.waiting > 0 && looks < SHUTDOWN_LOOKS; looks += 1) {
       await this.batches.forceFlush().catch(() => undefined);
       await delay(SHUTDOWN_LOOK_MS);
@@ -77,9 +87,19 @@ class CountedBatches implements tracing.SpanProcessor {
   private send(spans: tracing.ReadableSpan[], done: (result: core.ExportResult) => void): void {
     this.waiting -= spans.length;
     this.exporter.export(spans, (result) => {
-      if (result.code !== core.ExportResultCode.SUCCESS)
-        metrics.spansDropped.add(spans.length, { reason: 'export_failed' });
-      done(result);
+      if (result.code === core.ExportResultCode.SUCCESS) {
+        this.pauseMs = 0;
+        done(result);
+        return;
+      }
+      metrics.spansDropped.add(spans.length, { reason: 'export_failed' });
+      core.globalErrorHandler(result.error ?? new Error('the collector did not take a batch of spans'));
+      this.pauseMs = Math.min(Math.max(2 * this.pauseMs, FIRST_PAUSE_MS), LONGEST_PAUSE_MS);
+      // The next batch is made when this one is done. Done is all the processor is told: told of a failure it forgets that
+      // it is exporting, and has two batches under way after the first, four after the next, up to the exporter's limit.
+      void delay(this.pauseMs, undefined, { ref: false, signal: this.ending.signal })
+        .catch(() => undefined)
+        .then(() => done({ code: core.ExportResultCode.SUCCESS }));
     });
   }
 }

@@ -213,6 +213,28 @@ test.each<[string, RequestListener]>([
   }
 });
 
+/** Emits until three batches have failed, and prints how long that took. */
+const LONG_FLOOD = `${DROPPED}
+  const begin = performance.now();
+  const emit = () => Promise.all(Array.from({ length: 100 }, () => platform.withSpan('turn', {}, () => undefined)));
+  while ((await dropped()).export_failed < 300) { await emit(); await new Promise(setImmediate); }
+  console.log('took ' + (performance.now() - begin));`;
+
+test('a collector that refuses is left alone for longer each time', async () => {
+  const refusing = createServer((_, response) => void response.writeHead(500).end('no'));
+  await new Promise<void>((resolve) => refusing.listen(0, '127.0.0.1', resolve));
+  try {
+    const endpoint = `http://127.0.0.1:${(refusing.address() as AddressInfo).port}`;
+    const running = await startProcess(program(LONG_FLOOD, { ...LIMITS, OTEL_EXPORTER_OTLP_ENDPOINT: endpoint }));
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+    // A pause of 1 s after the first, of 2 s after the second; timers never end early by more than a millisecond.
+    expect(Number(/took (\d+)/.exec(running.output())?.[1])).toBeGreaterThan(2_990);
+  } finally {
+    refusing.closeAllConnections();
+    await new Promise((resolve) => refusing.close(resolve));
+  }
+});
+
 /**
  * Emits 100 MB of spans, more until batches have ended in between, and prints what of the heap is still in use after it.
  */
