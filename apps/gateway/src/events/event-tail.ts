@@ -52,7 +52,7 @@ export class EventTail {
     const events = push.events;
     const first = events?.[0];
     if (this.reading === undefined && events !== undefined && first !== undefined && first.seq <= this.cursor + 1) {
-      this.pass(events);
+      for (const event of events) this.pass(event);
       this.advance(push.lastSeq);
     } else {
       void this.catchUp(false);
@@ -93,7 +93,8 @@ export class EventTail {
     if (this.over) return false;
     // One by one: a page of large events is more than a reader may leave unread.
     for (const event of events) {
-      this.pass([event]);
+      this.pass(event);
+      if (this.over) return false;
       await sink.drained();
     }
     if (this.over) return false;
@@ -103,15 +104,12 @@ export class EventTail {
     return full;
   }
 
-  private pass(events: readonly LedgerEvent[]): void {
-    for (const event of events) {
-      if (this.over) return;
-      if (event.seq <= this.cursor) continue;
-      this.cursor = event.seq;
-      if (!this.options.includes(event)) continue;
-      this.options.sink.write(event);
-      if (this.options.isLast(event)) this.finish('end');
-    }
+  private pass(event: LedgerEvent): void {
+    if (this.over || event.seq <= this.cursor) return;
+    this.cursor = event.seq;
+    if (!this.options.includes(event)) return;
+    this.options.sink.write(event);
+    if (this.options.isLast(event)) this.finish('end');
   }
 
   private advance(seq: number): void {

@@ -318,24 +318,31 @@ export class Generation {
         resolve(result);
       };
       const onProcessEnd = (reason: string) => settle({ kind: 'failed', outcome: 'crashed', reason });
+      let call: LinkCall | undefined;
       const onAbort = () => {
         const reason = 'the caller cancelled the call';
         settle({ kind: 'failed', outcome: 'cancelled', reason });
-        call.cancel(reason);
+        call?.cancel(reason);
       };
       const timer = setTimeout(() => {
         settle({ kind: 'failed', outcome: 'timeout', reason: `no answer within ${Math.round(timeoutMs)} ms` });
-        call.cancel();
+        call?.cancel();
       }, timeoutMs);
       this.calls.begin(open);
       this.failOpenCalls.add(onProcessEnd);
       signal?.addEventListener('abort', onAbort);
-      const call = withoutCallerStack(() =>
-        start(this.requireLink(), (result) => {
-          if (result.kind === 'answered') settle(result);
-          else if (!settled) void this.judged(result).then(settle);
-        }),
-      );
+      try {
+        call = withoutCallerStack(() =>
+          start(this.requireLink(), (result) => {
+            if (result.kind === 'answered') settle(result);
+            else if (!settled) void this.judged(result).then(settle);
+          }),
+        );
+      } catch (error) {
+        // A closed channel refuses at once; the call is over then as any other.
+        settle({ kind: 'failed', outcome: 'unreachable', reason: (error as Error).message });
+        return;
+      }
       if (signal?.aborted) onAbort();
     });
   }
