@@ -1,6 +1,7 @@
+import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 import { eventually } from './eventually.js';
 import { freePort } from './free-port.js';
 import { expectNoLeftovers, recordExit, recordStart, temporaryFolder } from './leftovers.js';
@@ -96,6 +97,18 @@ describe('expectNoLeftovers', () => {
     recordExit(4_000_000);
     server.close();
     await folder.remove();
+    await expectNoLeftovers();
+  });
+
+  test('names each side of a connection', async () => {
+    const server = createServer().listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+    const [accepted] = (await once(server, 'connection')) as [Socket];
+    await expect(expectNoLeftovers({ timeoutMs: 50 })).rejects.toThrow(/3 TCP sockets/);
+    client.destroy();
+    accepted.destroy();
+    server.close();
     await expectNoLeftovers();
   });
 });

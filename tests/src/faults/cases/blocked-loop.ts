@@ -12,7 +12,7 @@ export const blockedLoop: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
-    const rounds = context.pick({ short: 1, long: 20 });
+    const rounds = context.pick({ short: 1, long: 10 });
     for (let round = 0; round < rounds; round += 1) {
       const runs = await Promise.all(
         [TOOLS.effectful, TOOLS.pure].map((name) =>

@@ -12,7 +12,7 @@ export const drainedRunners: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
-    const rounds = context.pick({ short: 1, long: 10 });
+    const rounds = context.pick({ short: 1, long: 4 });
     const drainMs: number[] = [];
     let lanesOver = false;
     const ended: string[] = [];

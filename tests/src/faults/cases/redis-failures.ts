@@ -35,7 +35,7 @@ export const emptiedRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 2, long: 20 }, [
+    underLoad(context, { short: 2, long: 10 }, [
       { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), frozen: true },
     ]),
 };
