@@ -15,12 +15,11 @@ import {
 import { capabilitySigner, capabilityVerifier, connectPluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type QueueReporter } from '@codedock/queue';
 import { type RunIncident, type RunPorts, startReconciler } from '@codedock/runs';
-import { openDatabaseClock, openStore, type RetentionDays, type Store } from '@codedock/store';
+import { clockOf, openDatabaseClock, openStore, type RetentionDays, type Store } from '@codedock/store';
 import { AgentProfiles } from './agents/agent-profiles.js';
 import { readProfiles } from './agents/read-profiles.js';
 import { Authenticator } from './auth/authenticator.js';
 import { Operators } from './auth/operators.js';
-import { clockOf } from './clock.js';
 import { EventStreams } from './events/event-streams.js';
 import { SessionFeeds } from './events/session-feeds.js';
 import { Drain } from './health/drain.js';
@@ -94,7 +93,7 @@ export async function serveGateway({
   await store.ready();
   const databaseClock = await openDatabaseClock(store);
   shutdown.register('clock', async () => databaseClock.close());
-  const clock = clockOf(databaseClock);
+  const clock = clockOf(databaseClock, { keepsAlive: false });
   await store.agents.upsertFromFile(profiles);
   const pluginHosts = connectHosts(config, tls, store, clock, logger);
   shutdown.register('plugin-hosts', () => pluginHosts.close());

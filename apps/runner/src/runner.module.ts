@@ -5,9 +5,9 @@ import { countedEnds, type Logger, type Shutdown } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
 import { createDoorbell, createLiveBus, type DoorbellConnection, type QueueReporter } from '@codedock/queue';
 import type { RunPorts } from '@codedock/runs';
-import { type DatabaseClock, openDatabaseClock, openStore, type Store } from '@codedock/store';
+import { clockOf, type DatabaseClock, openDatabaseClock, openStore, type Store } from '@codedock/store';
 import { type DynamicModule, Module, type Provider } from '@nestjs/common';
-import { clockOf, sha256, uuids } from './adapters.js';
+import { sha256, uuids } from './adapters.js';
 import type { RunnerConfig } from './config.js';
 import { type RunConsumer, startRunConsumer } from './consumer/run-consumer.js';
 import { openPluginHosts } from './plugins/open-plugin-hosts.js';
@@ -146,7 +146,7 @@ export function runnerModule(options: RunnerOptions): DynamicModule {
             store: parts.store,
             doorbell: parts.doorbell,
             bus: parts.bus,
-            clock: clockOf(clock),
+            clock: clockOf(clock, { keepsAlive: true }),
             ids: uuids,
             report: reporterOf(logger),
           },

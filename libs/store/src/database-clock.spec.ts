@@ -1,5 +1,5 @@
 import { eventually } from '@codedock/testkit';
-import { openDatabaseClock } from './database-clock.js';
+import { clockOf, openDatabaseClock } from './database-clock.js';
 
 const AHEAD_MS = 600_000;
 
@@ -41,4 +41,15 @@ describe("the database's clock", () => {
       clock.close();
     }
   });
+});
+
+it('a sleep ends with its time or with the signal, and never fails', async () => {
+  const clock = clockOf({ now: () => 7 }, { keepsAlive: true });
+  expect(clock.now()).toBe(7);
+  await clock.sleep(1, new AbortController().signal);
+  const controller = new AbortController();
+  const slept = clock.sleep(60_000, controller.signal);
+  controller.abort();
+  await slept;
+  await clock.sleep(60_000, controller.signal);
 });

@@ -1,3 +1,5 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Clock } from '@codedock/domain';
 import type { Store } from './contract.js';
 
 /** How often the database is asked anew, milliseconds: what this machine's oscillator drifts meanwhile is nothing. */
@@ -38,3 +40,13 @@ export async function openDatabaseClock(
     close: () => clearInterval(timer),
   };
 }
+
+/** The database's clock, with sleeps of this process; `keepsAlive` says whether one of them keeps it from ending. */
+export const clockOf = (
+  { now }: Pick<DatabaseClock, 'now'>,
+  { keepsAlive }: { readonly keepsAlive: boolean },
+): Clock => ({
+  now,
+  // Rejects when the signal aborts, and then only.
+  sleep: (ms, signal) => sleep(ms, undefined, { signal, ref: keepsAlive }).catch(() => undefined),
+});

@@ -3,7 +3,7 @@ export { type HashedApiKey, hashedApiKey, newApiKey } from './api-key.js';
 export type * from './approval-contract.js';
 export type * from './audit-contract.js';
 export type * from './contract.js';
-export { type DatabaseClock, openDatabaseClock } from './database-clock.js';
+export { clockOf, type DatabaseClock, openDatabaseClock } from './database-clock.js';
 export type * from './idempotency-contract.js';
 export { INSTALLATION } from './installation.js';
 export type * from './key-contract.js';

@@ -3,6 +3,9 @@ import { connect, createServer, type Server } from 'node:net';
 import { eventually } from '@codedock/testkit';
 import { startTcpProxy, type TcpProxy } from './tcp-proxy.js';
 
+/** Node's timers may fire so much before their time. */
+const TIMER_EARLY_MS = 2;
+
 let echo: Server;
 let proxy: TcpProxy;
 
@@ -111,6 +114,33 @@ test('late bytes stay in their order', async () => {
     await new Promise<void>((resolve) => setImmediate(resolve));
   }
   await one.hears(said);
+});
+
+test('lost bytes come later, in their order', async () => {
+  proxy = await startTcpProxy({ to: echoPort(), random: () => 0 });
+  proxy.slow({ loss: 0.02 });
+  const one = await client();
+  const began = performance.now();
+  one.say('a');
+  await one.hears('a');
+  // Lost on both ways; TCP's least time until it sends again, on each.
+  expect(performance.now() - began).toBeGreaterThanOrEqual(400 - TIMER_EARLY_MS);
+  one.say('b');
+  await one.hears('ab');
+});
+
+test('a narrow way carries so many bytes a second, and never less than all of them', async () => {
+  proxy = await startTcpProxy({ to: echoPort() });
+  proxy.slow({ bytesPerSecond: 1_024 });
+  const one = await client();
+  const began = performance.now();
+  one.say('x'.repeat(256));
+  one.say('y');
+  await one.hears(`${'x'.repeat(256)}y`);
+  expect(performance.now() - began).toBeGreaterThanOrEqual(500 - 2 * TIMER_EARLY_MS);
+  proxy.slow({});
+  one.say('z');
+  await one.hears(`${'x'.repeat(256)}yz`);
 });
 
 test('a filter sees both directions and may end a connection instead of passing an answer', async () => {

@@ -25,12 +25,23 @@ export interface TcpProxyOptions {
  */
 export type LinkFault = 'drop' | 'reject' | 'half-open' | 'one-way';
 
-/** How late bytes arrive, milliseconds for there and back: half of it each way. */
-export interface Latency {
-  readonly meanMs: number;
-  /** At most so much more or less. */
-  readonly jitterMs: number;
+/** How badly a network carries bytes. */
+export interface Weather {
+  /** How late they arrive, milliseconds for there and back: half of it each way. Default 0. */
+  readonly meanMs?: number;
+  /** At most so much more or less. Default 0. */
+  readonly jitterMs?: number;
+  /**
+   * Share of pieces that are lost on their way, 0 ≤ n < 1. TCP sends them again: they and all behind them are late by
+   * `RETRANSMIT_MS` more. Default 0.
+   */
+  readonly loss?: number;
+  /** Bytes per second of each connection and direction. Default: no limit. */
+  readonly bytesPerSecond?: number;
 }
+
+/** Until TCP sends again what was not acknowledged: the least that Linux waits (`TCP_RTO_MIN`) beyond the way there and back. */
+const RETRANSMIT_MS = 200;
 
 /** A piece of network between two parts of a system, which can be broken. */
 export interface TcpProxy {
@@ -40,8 +51,8 @@ export interface TcpProxy {
   cut(fault: LinkFault): void;
   /** Lets everything through again; what was held back arrives late, and who lost the other side is told. */
   heal(): void;
-  /** From now on bytes are late. */
-  slow(latency: Latency): void;
+  /** From now on bytes travel in this weather. */
+  slow(weather: Weather): void;
   close(): Promise<void>;
 }
 
@@ -59,7 +70,9 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
   const full = new Set<Socket>();
   const timers = new Set<NodeJS.Timeout>();
   let fault: LinkFault | undefined;
-  let latency: Latency = { meanMs: 0, jitterMs: 0 };
+  let weather: Weather = {};
+  const isFair = ({ meanMs = 0, loss = 0, bytesPerSecond }: Weather) =>
+    meanMs === 0 && loss === 0 && bytesPerSecond === undefined;
 
   const isHeld = (from: Socket, { far }: Connection) =>
     fault === 'drop' || fault === 'half-open' || (fault === 'one-way' && from === far);
@@ -108,10 +121,14 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
         );
         timers.add(timer);
       };
-      const later = (act: () => void) => {
-        const { meanMs, jitterMs } = latency;
-        if (meanMs === 0 && late.length === 0) return act();
-        late.push({ at: performance.now() + meanMs / 2 + ((random() * 2 - 1) * jitterMs) / 2, act });
+      /** When the last byte so far is on its way. */
+      let free = 0;
+      const later = (act: () => void, bytes = 0) => {
+        if (isFair(weather) && late.length === 0) return act();
+        const { meanMs = 0, jitterMs = 0, loss = 0, bytesPerSecond = Number.POSITIVE_INFINITY } = weather;
+        const lost = bytes > 0 && random() < loss ? meanMs + RETRANSMIT_MS : 0;
+        free = Math.max(free, performance.now()) + (bytes / bytesPerSecond) * 1_000;
+        late.push({ at: free + meanMs / 2 + ((random() * 2 - 1) * jitterMs) / 2 + lost, act });
         if (late.length === 1) next();
       };
       from.setNoDelay();
@@ -121,7 +138,7 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
         if (passed === 'sever') {
           near.destroy();
           far.destroy();
-        } else if (passed.length > 0) later(() => pass(from, into, passed));
+        } else if (passed.length > 0) later(() => pass(from, into, passed), passed.length);
       });
       from.on('end', () => later(() => void into.end()));
       from.on('close', () => {
@@ -168,7 +185,7 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
       }
     },
     slow(wanted) {
-      latency = wanted;
+      weather = wanted;
     },
     async close() {
       for (const timer of timers) clearTimeout(timer);

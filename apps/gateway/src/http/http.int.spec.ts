@@ -353,6 +353,14 @@ describe('the OpenAPI document', () => {
     );
     expect(new Set(ids).size).toBe(ids.length);
   });
+
+  it('says of which answers a client learns when to come back', async () => {
+    const { body: document } = await gateway.send('GET', '/openapi.json');
+    const { responses } = document.paths['/v1/sessions/{sessionId}/runs'].post;
+    const announced = Object.keys(responses).filter((status) => responses[status].headers?.['Retry-After']);
+    expect(announced).toEqual(['409', '429', '503']);
+    expect(document.paths['/v1/runs/{runId}'].get.responses['404']).not.toHaveProperty('headers');
+  });
 });
 
 describe('probes', () => {

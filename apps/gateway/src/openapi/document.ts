@@ -18,7 +18,9 @@ export const problemSchema = z
   })
   .meta({ id: 'Problem' });
 
-const TOO_MANY = 429;
+/** Statuses whose answers say when the request may be sent again; of others, single codes. */
+const WITH_RETRY_AFTER = new Set([429, 503]);
+const CODES_WITH_RETRY_AFTER: ReadonlySet<ErrorCode> = new Set(['idempotency_in_progress']);
 const RETRY_AFTER = {
   description: 'Seconds after which it may be sent again.',
   schema: { type: 'integer', minimum: 1 },
@@ -146,7 +148,9 @@ function problems(spec: EndpointSpec, url: string): Record<string, object> {
         String(status),
         {
           description: listed.join(', '),
-          ...(status === TOO_MANY ? { headers: { 'Retry-After': RETRY_AFTER } } : {}),
+          ...(WITH_RETRY_AFTER.has(status) || listed.some((code) => CODES_WITH_RETRY_AFTER.has(code))
+            ? { headers: { 'Retry-After': RETRY_AFTER } }
+            : {}),
           content: { [PROBLEM_TYPE]: { schema: { $ref: '#/components/schemas/Problem' } } },
         },
       ]),

@@ -3,7 +3,7 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { runEnd } from '@codedock/domain';
 import { createLogger } from '@codedock/platform';
-import { type Leadership, openStore, type Store } from '@codedock/store';
+import { clockOf, type Leadership, openStore, type Store } from '@codedock/store';
 import {
   createTestDatabase,
   eventually,
@@ -12,7 +12,6 @@ import {
   type TestDatabase,
 } from '@codedock/testkit';
 import { Client } from 'pg';
-import { clockOf } from '../clock.js';
 import { SecretTexts } from '../secrets/secret-texts.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 import { startWebhookSender, type WebhookSender } from './webhook-sender.js';
@@ -170,7 +169,7 @@ describe('the sender', () => {
         texts: new SecretTexts(undefined),
         webhooks: own.store.webhooks,
         leading: () => true,
-        clock: clockOf({ now: Date.now }),
+        clock: clockOf({ now: Date.now }, { keepsAlive: false }),
         logger: createLogger({ app: 'gateway', level: 'silent', format: 'json' }),
         allowPrivate: true,
         intervalMs: 20,

@@ -13,11 +13,12 @@ import { jumpingClocks } from './jumping-clocks.js';
 import { killedRunners } from './killed-runners.js';
 import { killedServices } from './killed-services.js';
 import { lostCommits } from './lost-commits.js';
-import { partitions, slowStore } from './partitions.js';
+import { partitions } from './partitions.js';
 import { contendedPostgres } from './postgres-contention.js';
 import { restartedPostgres } from './postgres-restarts.js';
 import { providerFailures } from './provider-failures.js';
 import { emptiedRedis, fullRedis, killedRedis } from './redis-failures.js';
+import { slowStore } from './slow-store.js';
 import { stoppedRunners } from './stopped-runners.js';
 import { longReplay, stalledReaders } from './streams.js';
 

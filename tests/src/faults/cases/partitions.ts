@@ -4,7 +4,7 @@ import { apiOf } from '../../api.js';
 import { fakeScript } from '../../system.js';
 import { endOf, startTraffic } from '../clients/traffic.js';
 import { TOOLS } from '../effects/acting-plugin.js';
-import { type CaseContext, type CaseReport, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
+import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
 import { type ActingRun, callsOf, startActing } from '../observing.js';
 import { type LinkFault, startTcpProxy, type TcpProxy, throughProxy } from '../tcp-proxy.js';
@@ -265,53 +265,3 @@ async function probesOf(system: FaultSystem, pair: Pair, cutOff: TestProcess): P
   if (live !== 200) throw new Error(`${parted?.name} answers its liveness probe ${live}`);
   return `ready ${ready}`;
 }
-
-/** N3: every byte between a runner and the store is late, by another time each. */
-export const slowStore: FaultCase = {
-  id: 'N3',
-  title: '200 ± 100 ms between a runner and the store',
-  tiers: EACH_TIER,
-  profiles: EACH_PROFILE,
-  async run(context): Promise<CaseReport> {
-    const database = await createTestDatabase();
-    const link = await startTcpProxy({ to: Number(new URL(database.url).port), random: context.random.next });
-    const system = await context.start({
-      database,
-      gateways: 1,
-      runners: 0,
-      replaced: false,
-      // The times that ship: the suite's are shorter than what a busy machine may take for a heartbeat over such a link.
-      moreRunners: [
-        {
-          DATABASE_URL: throughProxy(database.url, link),
-          CODEDOCK_LEASE_TTL: '15s',
-          CODEDOCK_LEASE_HEARTBEAT: '5s',
-        },
-      ],
-      ended: () => link.close(),
-    });
-    const runs = context.pick({ short: 6, long: 60 });
-    link.slow({ meanMs: 200, jitterMs: 100 });
-    const began = performance.now();
-    const started = await Promise.all(
-      Array.from({ length: runs }, () =>
-        system.start({
-          script: [
-            { toolCalls: [{ name: TOOLS.effectful, arguments: {} }] },
-            { delayMs: context.pick({ short: 2_000, long: 16_000 }), text: 'done' },
-          ],
-        }),
-      ),
-    );
-    for (const { id } of started) {
-      const { status, attempt } = await system.waitForEnd(id, 300_000);
-      if (status !== 'completed' || attempt !== 1) throw new Error(`run ${id} is ${status} after ${attempt} attempts`);
-    }
-    const lost = system.runners
-      .flatMap((runner) => runner.stdout().split('\n'))
-      .filter((line) => line.includes('left to its next lease')).length;
-    if (lost > 0) throw new Error(`${lost} leases were lost to a slow network alone`);
-    const seconds = (performance.now() - began) / 1_000;
-    return { detail: `${runs} runs in ${seconds.toFixed(1)} s, no lease lost` };
-  },
-};
