@@ -52,7 +52,9 @@ export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'pro
   readonly replaced?: boolean;
   /** Further runners, each with what is added to its environment. */
   readonly moreRunners?: readonly Readonly<Record<string, string>>[];
-  /** Called when every process of the system has ended: for what a case has put between them. */
+  /** Looks, when every process of the system has ended, for what is left where a case has let them work. */
+  readonly leftBehind?: () => readonly string[];
+  /** Called after that: for what a case has put between them. */
   readonly ended?: () => Promise<void>;
 }
 
@@ -134,6 +136,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     databaseFilter,
     redis: ownRedis,
     moreRunners = [],
+    leftBehind = () => [],
     ended,
     ...rest
   } = options;
@@ -383,6 +386,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
       const left = [
         ...processesOf(temporary.path).map((name) => `the process ${name}`),
         ...readdirSync(temporary.path).map((name) => `the file ${name}`),
+        ...leftBehind(),
       ];
       await closeSurroundings();
       return left;

@@ -18,6 +18,7 @@ async function probe(at: string, path: string): Promise<number | undefined> {
 export interface SeenHealth {
   readonly gateways: readonly (number | undefined)[];
   readonly runners: readonly (number | undefined)[];
+  readonly pluginHosts: readonly (number | undefined)[];
 }
 
 /** Asks the living ones of some processes. */
@@ -26,19 +27,20 @@ function ask(system: FaultSystem, processes: FaultSystem['runners'], path: '/hea
   return Promise.all(addresses.map((address) => probe(address, path)));
 }
 
-/** Asks every living gateway and runner. */
+/** Asks every living process. */
 export async function healthOf(system: FaultSystem, path: '/healthz' | '/readyz'): Promise<SeenHealth> {
-  const [gateways, runners] = await Promise.all([
+  const [gateways, runners, pluginHosts] = await Promise.all([
     ask(system, system.gateways, path),
     ask(system, system.runners, path),
+    ask(system, system.pluginHosts, path),
   ]);
-  return { gateways, runners };
+  return { gateways, runners, pluginHosts };
 }
 
 /** Throws unless every living process answers that it is alive: a store that is away is no reason to restart anything. */
 export async function expectAlive(system: FaultSystem): Promise<void> {
-  const { gateways, runners } = await healthOf(system, '/healthz');
-  const wrong = [...gateways, ...runners].filter((status) => status !== 200);
+  const { gateways, runners, pluginHosts } = await healthOf(system, '/healthz');
+  const wrong = [...gateways, ...runners, ...pluginHosts].filter((status) => status !== 200);
   if (wrong.length > 0) throw new Error(`/healthz answered ${wrong.map((status) => status ?? 'nothing').join(', ')}`);
 }
 

@@ -55,6 +55,13 @@ export function startLoad(
   };
 }
 
+/** What a gate says that could not ask. */
+export const UNASKED: ReadonlySet<unknown> = new Set(['gate_unavailable', 'gate_timeout']);
+
+/** A run that came to a gate while nobody could be asked: it is ended, not let through. */
+export const failedClosed = ({ status, stopReason }: RunView): boolean =>
+  status === 'blocked' && UNASKED.has(stopReason);
+
 /** Each session of a load got one request: what is in it beyond one run and one message of a user. */
 async function doubledBy({ db }: FaultSystem, runIds: readonly string[]): Promise<number> {
   const { rows } = await db.query<{ n: number }>(

@@ -6,20 +6,30 @@ import path from 'node:path';
  * their environment, wherever they hang in the process tree. By the program's file, sorted.
  */
 export function processesOf(temporaryFolder: string): string[] {
+  return livingWith(temporaryFolder)
+    .map(({ name }) => name)
+    .sort();
+}
+
+/** Ids of the living processes in whose environment the text stands. */
+export function pidsOf(text: string): number[] {
+  return livingWith(text).map(({ pid }) => pid);
+}
+
+function livingWith(text: string): { readonly pid: number; readonly name: string }[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((pid) => {
       try {
-        if (!readFileSync(`/proc/${pid}/environ`, 'latin1').includes(temporaryFolder)) return [];
+        if (!readFileSync(`/proc/${pid}/environ`, 'latin1').includes(text)) return [];
         const [command = '', ...args] = readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0');
         // Empty for one that has ended and was not waited for.
-        return command === '' ? [] : [nameOf(command, args)];
+        return command === '' ? [] : [{ pid: Number(pid), name: nameOf(command, args) }];
       } catch {
         // It ended while it was looked at, or is somebody else's.
         return [];
       }
-    })
-    .sort();
+    });
 }
 
 function nameOf(command: string, args: readonly string[]): string {

@@ -2,7 +2,7 @@ import type { plugin } from '@codedock/proto';
 
 /**
  * How one call over a link ended. `mayBeEnd`: the transport broke, perhaps because the process is ending; whoever
- * asked looks at the process before calling it anything else.
+ * asked looks at the process before calling it anything else. `unsent`: the plugin certainly knows nothing of it.
  */
 export type LinkResult<Reply> =
   | { readonly kind: 'answered'; readonly reply: Reply }
@@ -11,6 +11,7 @@ export type LinkResult<Reply> =
       readonly outcome: 'timeout' | 'error' | 'oversize' | 'unreachable' | 'invalid';
       readonly reason: string;
       readonly mayBeEnd: boolean;
+      readonly unsent?: boolean;
     };
 
 /** Called once, unless the call is cancelled before. */

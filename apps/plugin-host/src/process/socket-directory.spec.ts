@@ -1,7 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { repositoryRoot } from '../../test/plugin-folder.js';
 import { createSocketDirectory, removeSocketDirectory, sweepSocketDirectories } from './socket-directory.js';
 
 let root: string;
@@ -29,6 +30,20 @@ describe('folders for sockets', () => {
     await expect(createSocketDirectory(`${long}x`)).rejects.toThrow(
       /paths of 108 bytes, at most 107 work; set TMPDIR of this host to a shorter folder/,
     );
+  });
+
+  it('are not left behind where their owner cannot be written', () => {
+    const { status, stderr } = spawnSync('/bin/sh', [
+      '-c',
+      // As on a full disk: folders can be made, and nothing can be written.
+      'ulimit -f 0 && exec "$@"',
+      'sh',
+      process.execPath,
+      ...['-r', join(repositoryRoot, 'scripts/register-typescript.cjs'), '-e'],
+      `require(${JSON.stringify(join(__dirname, 'socket-directory.ts'))}).createSocketDirectory(${JSON.stringify(root)})`,
+    ]);
+    expect({ status, stderr: String(stderr) }).toEqual({ status: 1, stderr: expect.stringContaining('EFBIG') });
+    expect(readdirSync(root)).toEqual([]);
   });
 
   it('are swept when their host is gone, and only then', async () => {

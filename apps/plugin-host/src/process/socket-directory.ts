@@ -12,7 +12,8 @@ const namesBelow = '/plugin4294967295'.length;
 
 /**
  * A private folder (0700) for one plugin process: its sockets, the host's brokered sockets, its temporary files.
- * @throws AppError `plugin_refused` where paths in it would be longer than sockets can have.
+ * @throws AppError `plugin_refused` where paths in it would be longer than sockets can have; the system's error where
+ * nothing can be written. Nothing is left then.
  */
 export async function createSocketDirectory(root: string = tmpdir()): Promise<string> {
   const longest = Buffer.byteLength(join(root, `${prefix}XXXXXX`)) + namesBelow;
@@ -24,7 +25,13 @@ export async function createSocketDirectory(root: string = tmpdir()): Promise<st
     );
   }
   const directory = await mkdtemp(join(root, prefix));
-  await writeFile(join(directory, ownerFile), ownerOf(process.pid) ?? '');
+  try {
+    await writeFile(join(directory, ownerFile), ownerOf(process.pid) ?? '');
+  } catch (error) {
+    // A full disk has room for a folder and none for a file; nobody sweeps a folder without an owner.
+    await removeSocketDirectory(directory).catch(() => undefined);
+    throw error;
+  }
   return directory;
 }
 

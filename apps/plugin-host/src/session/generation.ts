@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join, relative } from 'node:path';
 import { AppError } from '@codedock/domain';
 import { activeTrace, type Logger, redactText } from '@codedock/platform';
@@ -12,6 +13,7 @@ import type { ToolRegistry } from '../host-calls/tool-registry.js';
 import { createIdentity, type Identity } from '../process/certificate.js';
 import { childEnvironment } from '../process/child-env.js';
 import { delay } from '../process/delay.js';
+import { describeFolderError } from '../process/full-folder.js';
 import { GrpcLink } from '../process/grpc-link.js';
 import type { Guardian } from '../process/guardian.js';
 import type { PluginControl } from '../process/ndjson/host-methods.js';
@@ -61,6 +63,8 @@ export type CallResult<Reply> =
       readonly kind: 'failed';
       readonly outcome: 'timeout' | 'crashed' | 'error' | 'oversize' | 'unreachable' | 'invalid' | 'cancelled';
       readonly reason: string;
+      /** The plugin certainly knows nothing of the call. */
+      readonly unsent?: boolean;
     };
 
 type Start<Reply> = (link: PluginLink, done: LinkDone<Reply>) => LinkCall;
@@ -102,7 +106,7 @@ export class Generation {
       const ended = process === undefined ? '' : await generation.describeFailedStart(process);
       await generation.discard();
       // What it printed instead of a handshake, or answered to Bootstrap, is quoted.
-      const why = redactText((error as Error).message);
+      const why = redactText(describeFolderError(error as Error, tmpdir()));
       if (error instanceof AppError) throw new AppError(error.code, `${why}${ended}`, { cause: error.cause });
       throw new AppError('plugin_refused', `it could not be started: ${why}${ended}`, { cause: error });
     }
@@ -409,7 +413,8 @@ function openCall(
 /** The reason may be the text of the plugin's own error, and goes on to audit, callers and the model. */
 function withoutEnd<Reply>(result: LinkResult<Reply>): CallResult<Reply> {
   if (result.kind === 'answered') return result;
-  return { kind: 'failed', outcome: result.outcome, reason: redactText(result.reason) };
+  const { outcome, reason, unsent } = result;
+  return { kind: 'failed', outcome, reason: redactText(reason), ...(unsent === true ? { unsent } : {}) };
 }
 
 async function checksumOf(files: readonly string[]): Promise<string> {

@@ -305,6 +305,7 @@ export class PluginSession {
       const result = await generation.executeMethod(input, left, signal);
       if (result.kind === 'answered')
         return { outcome: 'answered', result: result.reply, generation: generation.number };
+      if (result.unsent) return this.toolFailure('not_sent', result.reason);
       if (result.outcome === 'timeout' || result.outcome === 'cancelled')
         return this.toolFailure(result.outcome, result.reason, generation);
       if (result.outcome === 'crashed' || result.outcome === 'unreachable')

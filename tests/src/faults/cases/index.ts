@@ -8,6 +8,7 @@ import { duplicateDoorbells, reconcilersAtOnce } from './doorbells.js';
 import { drainedRunners } from './drains.js';
 import { flood } from './flood.js';
 import { fullDisk } from './full-disk.js';
+import { fullTemporaryFolder } from './full-temporary-folder.js';
 import { idempotentStarts } from './idempotent-starts.js';
 import { jumpingClocks } from './jumping-clocks.js';
 import { killedRunners } from './killed-runners.js';
@@ -55,4 +56,5 @@ export const CASES: readonly FaultCase[] = [
   lostCommits,
   jumpingClocks,
   fullDisk,
+  fullTemporaryFolder,
 ];

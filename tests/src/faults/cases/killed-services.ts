@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import { eventually } from '@codedock/testkit';
-import type { RunView } from '../../system.js';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem, RunInput } from '../fault-system.js';
-import { startLoad, summaryOf } from '../load.js';
+import { failedClosed, startLoad, summaryOf } from '../load.js';
 
 const LANES = 6;
 /** A run with effects, long enough to be hit in any of its steps. */
@@ -66,10 +65,6 @@ const KILLS: Readonly<Record<string, (system: FaultSystem) => Promise<unknown>>>
     }
   },
 };
-
-/** A run that came to a gate while nobody could be asked: it is ended, not let through. */
-const failedClosed = ({ status, stopReason }: RunView): boolean =>
-  status === 'blocked' && (stopReason === 'gate_unavailable' || stopReason === 'gate_timeout');
 
 /** Milliseconds from `since` until a run that was started after it has completed. */
 async function servesAgain(system: FaultSystem, since: number): Promise<number> {

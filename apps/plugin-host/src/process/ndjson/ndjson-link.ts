@@ -1,7 +1,9 @@
+import { dirname } from 'node:path';
 import { AppError, type JsonObject, type JsonValue } from '@codedock/domain';
 import { inTrace, type Logger, type TraceCarrier } from '@codedock/platform';
 import { isPort, plugin } from '@codedock/proto';
 import { delay } from '../delay.js';
+import { describeFolderError } from '../full-folder.js';
 import type { LinkCall, LinkDone, PluginLink } from '../plugin-link.js';
 import { describeExit, type PluginProcess } from '../plugin-process.js';
 import { within } from '../within.js';
@@ -260,7 +262,7 @@ export class NdjsonLink implements PluginLink {
     try {
       spool = Spool.make(this.spec.directory, `s${id}`);
     } catch (error) {
-      done(failed('unreachable', `no spool folder could be made (${(error as NodeJS.ErrnoException).code})`));
+      done(this.unsent('no spool folder could be made', error as Error));
       return { cancel: () => undefined };
     }
     let line: WrittenLine | undefined;
@@ -304,7 +306,7 @@ export class NdjsonLink implements PluginLink {
           );
         }
       },
-      (error: Error) => finish(failed('unreachable', `a large value could not be handed over: ${error.message}`)),
+      (error: Error) => finish(this.unsent('a large value could not be handed over', error)),
     );
     return {
       cancel: (reason = `no answer within ${Math.round(timeoutMs)} ms`) => {
@@ -316,6 +318,12 @@ export class NdjsonLink implements PluginLink {
           this.writer.write(notificationLine('call.cancel', JSON.stringify({ call_id: id, reason })));
       },
     };
+  }
+
+  /** A question that could not even be put down in the plugin's private folder. */
+  private unsent(what: string, error: Error) {
+    const why = describeFolderError(error, dirname(this.spec.directory));
+    return { ...failed('unreachable', `${what}: ${why}`), unsent: true };
   }
 
   /** Sends a request; undefined when the plugin does not take any. */

@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { host, plugin } from '@codedock/proto';
@@ -366,6 +366,18 @@ for text in sys.stdin:
     expect(await waiting).toMatchObject({ outcome: 'cancelled' });
     await logged('cancelled ');
     expect(spools()).toEqual([]);
+  });
+
+  it('have certainly executed nothing where a call could not be put down in their folder', async () => {
+    root.addNdjson('one', { tools: [{ name: 'find' }], execute: {} });
+    await start();
+    await running.ready();
+    const [folder = ''] = privateFolders();
+    for (let id = 1; id <= 20; id++) mkdirSync(join(folder, `s${id}`));
+    expect(await execute({ name: 'find' })).toMatchObject({
+      outcome: 'not_sent',
+      result: { success: false, error: expect.stringMatching(/^no spool folder could be made: EEXIST/) },
+    });
   });
 
   it('leave nothing after a thousand cancelled calls', async () => {
