@@ -42,7 +42,7 @@ export function startServices({ folder, database, secrets, plugins, telemetry = 
 
   const started = (async () => {
     const wanted = Number(/:(\d+)$/.exec(process.env.CODEDOCK_HTTP_LISTEN ?? '')?.[1] ?? 8080);
-    const [http, hostApi, gates, hostHealth, runnerHealth] = await Promise.all([wanted, 0, 0, 0, 0].map(freePort));
+    const [http, hostApi, gates, hostHealth, runnerHealth] = await freePorts([wanted, 0, 0, 0, 0]);
     const shared = {
       ...telemetry,
       CODEDOCK_INTERNAL_TOKEN: secrets.internalToken,
@@ -122,15 +122,20 @@ async function answers(address) {
   }
 }
 
-/** The wanted loopback port if it is free, else any free one. */
-function freePort(wanted) {
+/** Loopback ports: each wanted one if it is free, else any other. No two are the same. */
+async function freePorts(wanted) {
+  const held = await Promise.all(wanted.map(holdPort));
+  const ports = held.map((server) => server.address().port);
+  await Promise.all(held.map((server) => new Promise((resolve) => server.close(resolve))));
+  return ports;
+}
+
+/** Listens on the wanted port, or on any where it is 0 or taken. */
+function holdPort(wanted) {
   return new Promise((resolve, reject) => {
-    const probe = createServer();
-    probe.once('error', (error) => (wanted === 0 ? reject(error) : resolve(freePort(0))));
-    probe.listen(wanted, '127.0.0.1', () => {
-      const { port } = probe.address();
-      probe.close(() => resolve(port));
-    });
+    const server = createServer();
+    server.once('error', (error) => (wanted === 0 ? reject(error) : resolve(holdPort(0))));
+    server.listen(wanted, '127.0.0.1', () => resolve(server));
   });
 }
 

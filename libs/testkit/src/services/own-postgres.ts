@@ -1,4 +1,5 @@
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '@codedock/embedded';
+import { freePort } from '../processes/free-port.js';
 import { temporaryFolder } from '../processes/leftovers.js';
 import { applyMigrations, type TestDatabase } from './postgres.js';
 
@@ -40,12 +41,10 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
     options.folder === undefined
       ? await temporaryFolder('codedock-postgres-')
       : { path: options.folder, remove: async () => undefined };
-  const start = (port?: number) =>
-    startEmbeddedPostgres({
-      dataDir: folder.path,
-      settings: { ...SETTINGS, ...options.settings },
-      ...(port === undefined ? {} : { port }),
-    });
+  // The same after every restart: nobody else may get it while the server is away.
+  const port = await freePort();
+  const start = () =>
+    startEmbeddedPostgres({ dataDir: folder.path, settings: { ...SETTINGS, ...options.settings }, port });
   let server: EmbeddedPostgres | undefined;
   let over = false;
   const watch = (started: EmbeddedPostgres) => {
@@ -78,7 +77,7 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
       hasEnded: () => server === undefined || over,
       async restart() {
         await ended();
-        server = await start(first.port);
+        server = await start();
         watch(server);
       },
       async stop() {
