@@ -16,8 +16,8 @@ const DISK_MIB = 16;
 const LANES = 4;
 /** So many that some have begun after the disk was full. */
 const FULL_RUNS = 2 * LANES;
-/** Inputs sent while the plugin cannot be started. */
-const REFUSALS = 3;
+/** Inputs sent while the plugin cannot be started: each takes a budget, and a plugin that is long away is started again late. */
+const REFUSALS = 1;
 /** A run that asks every gate of the plugin, and acts. */
 const SCRIPT: RunInput['script'] = [
   { toolCalls: [{ name: TOOLS.effectful, arguments: {} }], delayMs: 200 },
