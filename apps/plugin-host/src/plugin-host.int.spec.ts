@@ -219,16 +219,17 @@ describe('plugins that misbehave', () => {
     await running.ready();
     for (const port of ['agent/request', 'agent/input']) {
       const startedAt = performance.now();
-      const answer = await running.host.dispatch({
+      const asked = running.host.dispatch({
         port,
         envelope: plugin.Envelope.fromPartial({ payload: Buffer.from('{"content":"x","system_prompt":"x"}') }),
         minChainEpoch: 0,
         budgetMs: 2_000,
         toolName: '',
       });
-      const took = performance.now() - startedAt;
-      expect(took).toBeGreaterThan(1_850);
-      expect(took).toBeLessThan(2_000);
+      // Two timers of one process keep their order on a busy machine too.
+      const answer = await within(asked, 2_000, 'the answer');
+      // Nor is it given up early.
+      expect(performance.now() - startedAt).toBeGreaterThan(1_850);
       expect(answer.failure === undefined).toBe(port === 'agent/request');
     }
   });
@@ -274,11 +275,10 @@ describe('plugins that misbehave', () => {
 
   it('crash in a call: it fails at once with the exit and the last words, and the plugin comes back', async () => {
     root.addFixture('crashes', input({ log: 'last words', exit: 3 }));
-    await start();
+    // As long as the test may take: what ends the call is the death of the plugin, no time-out.
+    await start({ PLUGIN_RPC_TIMEOUT: '30s', PLUGIN_GATE_TIMEOUT: '30s' });
     await running.ready();
-    const startedAt = performance.now();
     const answer = await ask('x');
-    expect(performance.now() - startedAt).toBeLessThan(1_000);
     expect(answer.outcomes[0]).toMatchObject({
       outcome: 'crashed',
       reason: expect.stringMatching(/exit code 3.*last words/),
@@ -328,9 +328,7 @@ describe('plugins that misbehave', () => {
     await running.ready();
     expect((await ask('x', {}, 300)).failure).toMatchObject({ code: 'gate_timeout', plugin: 'spins' });
     expect(processesOf(root.path).length).toBeGreaterThanOrEqual(6);
-    const startedAt = performance.now();
     await running.host.drain(0);
-    expect(performance.now() - startedAt).toBeLessThan(8_000);
     expect(processesOf(root.path)).toEqual([]);
   });
 

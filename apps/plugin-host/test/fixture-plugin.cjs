@@ -158,6 +158,7 @@ async function main() {
       noteCancel(call, behaviour);
       if (behaviour.hang) return;
       if (behaviour.exit !== undefined) process.exit(behaviour.exit);
+      if (behaviour.run) await run(behaviour.run);
       if (behaviour.sleepMs) await new Promise((resolve) => setTimeout(resolve, behaviour.sleepMs));
       callback(null, {
         success: true,

@@ -92,8 +92,9 @@ describe('how runs end and go on', () => {
       expect(ends).toHaveLength(1);
     });
 
-    it('fences a runner that hangs, within a second, and marks what was executing as unknown', async () => {
-      await tenant.lease(runId);
+    it('fences a runner that hangs after its grace, long before its lease ends, and marks what was executing as unknown', async () => {
+      // Beyond the time of the test: that the cancel answers at all is the fence's doing.
+      await tenant.lease(runId, 600_000);
       const { callIds } = await tenant.turnWithCalls({ runId, sessionId }, 1, 1);
       const [callId] = callIds;
       if (callId === undefined) throw new Error('no call');
@@ -106,10 +107,8 @@ describe('how runs end and go on', () => {
       });
       const started = performance.now();
       const ended = await cancel();
-      const took = performance.now() - started;
       expect(ended).toMatchObject({ status: 'cancelled', attempt: 2 });
-      expect(took).toBeGreaterThanOrEqual(690);
-      expect(took).toBeLessThan(3_000);
+      expect(performance.now() - started).toBeGreaterThanOrEqual(690);
       expect((await store.toolCalls.get(tenant.tenantId, callId)).state).toBe('unknown');
       await expect(appendFacts(ports, tenant.delta(sessionId, { runId, token: 1 }))).rejects.toMatchObject({
         code: 'lease_lost',

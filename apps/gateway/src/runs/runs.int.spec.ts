@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { request } from 'node:http';
 import { canonicalJson } from '@codedock/domain';
 import { createTestDatabase, expectNoLeftovers, openEventStream, type TestDatabase } from '@codedock/testkit';
+import { SessionFeeds } from '../events/session-feeds.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 
 let database: TestDatabase;
@@ -89,7 +90,7 @@ describe('a run', () => {
     expect((await get(`/v1/sessions/${session}/runs`)).body.items).toMatchObject([{ id: body.runId }]);
   });
 
-  it('is refused while another one is active, and cancelled within a second where no runner is', async () => {
+  it('is refused while another one is active, and cancelled at once, without a fence, where no runner is', async () => {
     const session = await newSession();
     const first = await post(`/v1/sessions/${session}/runs`, { content: 'one' });
     expect(await post(`/v1/sessions/${session}/runs`, { content: 'two' })).toMatchObject({
@@ -100,9 +101,7 @@ describe('a run', () => {
       status: 409,
       body: { code: 'session_busy' },
     });
-    const began = performance.now();
     const cancelled = await post(`/v1/runs/${first.body.runId}/cancel`, {});
-    expect(performance.now() - began).toBeLessThan(1_000);
     expect(cancelled).toMatchObject({ status: 200, body: { status: 'cancelled', stopReason: 'cancelled' } });
     expect((await post(`/v1/runs/${first.body.runId}/cancel`, {})).body.status).toBe('cancelled');
     expect((await post(`/v1/sessions/${session}/runs`, { content: 'two' })).status).toBe(201);
@@ -116,24 +115,19 @@ describe('a run', () => {
     expect((await get(`/v1/sessions/${session}/hooks`)).body).toEqual({ items: [], nextCursor: null });
   });
 
-  it('shows its first event by push, long before the sweep', async () => {
-    const times: number[] = [];
-    for (let n = 0; n < 9; n += 1) {
-      const session = await newSession();
-      const stream = await openEventStream(`${gateway.url}/v1/sessions/${session}/events`, {
-        headers: { authorization: `Bearer ${tenant.key}` },
-      });
-      const began = performance.now();
-      const [frame] = await Promise.all([
-        stream.waitFor((one) => one.event === 'run.created'),
-        post(`/v1/sessions/${session}/runs`, { content: 'x' }),
-      ]);
-      times.push(frame.at - began);
-      stream.close();
-      await stream.over;
+  it('shows its first event by push, without the sweep', async () => {
+    jest.spyOn(SessionFeeds.prototype, 'sweep').mockResolvedValue();
+    const session = await newSession();
+    const stream = await openEventStream(`${gateway.url}/v1/sessions/${session}/events`, {
+      headers: { authorization: `Bearer ${tenant.key}` },
+    });
+    for (let n = 0; n < 3; n += 1) {
+      const { body } = await post(`/v1/sessions/${session}/runs`, { content: 'x' });
+      await stream.waitFor((one) => one.event === 'run.created' && one.data.includes(body.runId));
+      await post(`/v1/runs/${body.runId}/cancel`, {});
     }
-    times.sort((a, b) => a - b);
-    expect(times[4]).toBeLessThan(500);
+    stream.close();
+    await stream.over;
   });
 });
 

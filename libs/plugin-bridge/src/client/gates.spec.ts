@@ -1,3 +1,4 @@
+import { createHook } from 'node:async_hooks';
 import type { JsonObject, JsonValue } from '@codedock/domain';
 import type { plugin } from '@codedock/proto';
 import { within } from '@codedock/testkit';
@@ -215,19 +216,25 @@ describe('a gate nobody is asked at', () => {
     expect(host.asked).toHaveLength(0);
   });
 
-  it('costs at most a few microseconds', async () => {
+  it('makes no promise and sends nothing, however often', async () => {
     const host = await hostWith({ 'tools/pre-execute': [{ matchJson: '{"tenants":["other"],"tools":["rm*"]}' }] });
     const { beforeInput, beforeToolCall } = (await readyWith([host])).hooks();
     const call = opened();
-    const microseconds = (ask: () => unknown) => {
-      const rounds = 50_000;
-      for (let round = 0; round < rounds; round++) ask();
-      const started = process.hrtime.bigint();
-      for (let round = 0; round < rounds; round++) ask();
-      return Number(process.hrtime.bigint() - started) / 1_000 / rounds;
-    };
-    expect(microseconds(() => beforeInput?.(input, call))).toBeLessThan(2);
-    expect(microseconds(() => beforeToolCall?.(toolCall, call))).toBeLessThan(2);
+    const resources: string[] = [];
+    const watch = createHook({ init: (_, type) => void resources.push(type) }).enable();
+    try {
+      for (let round = 0; round < 1_000; round++) {
+        beforeInput?.(input, call);
+        beforeToolCall?.(toolCall, call);
+      }
+    } finally {
+      watch.disable();
+    }
+    expect(resources).toEqual([]);
+    expect(beforeInput?.(input, call)).toEqual({ kind: 'continue' });
+    expect(beforeToolCall?.(toolCall, call)).toEqual({ kind: 'proceed' });
+    expect(host.asked).toEqual([]);
+    expect(call.records).toEqual([]);
   });
 
   it('is asked as soon as a subscription appears, through the same hook', async () => {
