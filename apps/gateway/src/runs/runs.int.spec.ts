@@ -90,7 +90,7 @@ describe('a run', () => {
     expect((await get(`/v1/sessions/${session}/runs`)).body.items).toMatchObject([{ id: body.runId }]);
   });
 
-  it('is refused while another one is active, and cancelled at once, without a fence, where no runner is', async () => {
+  it('is refused while another one is active, and cancelled by the answer itself where no runner is', async () => {
     const session = await newSession();
     const first = await post(`/v1/sessions/${session}/runs`, { content: 'one' });
     expect(await post(`/v1/sessions/${session}/runs`, { content: 'two' })).toMatchObject({
