@@ -177,7 +177,6 @@ describe('the gate service', () => {
   });
 
   it('ends the chain when the caller cancels the gate, down to the handler of the plugin', async () => {
-    const began = performance.now();
     const failed = new Promise<grpc.ServiceError | null>((resolve) => {
       const call = client.dispatch(
         { ...question(), port: 'agent/pre-step' },
@@ -189,7 +188,6 @@ describe('the gate service', () => {
     });
     expect(await failed).toMatchObject({ code: grpc.status.CANCELLED });
     await until(() => existsSync(note('cancelled')));
-    expect(performance.now() - began).toBeLessThan(1_500);
     expect(readFileSync(note('asked'), 'utf8')).toBe('agent/pre-step\n');
     expect(existsSync(note('later-asked'))).toBe(false);
   });

@@ -142,10 +142,8 @@ describe('completions', () => {
 
   it('are cut at the budget of the gate, which still decides', async () => {
     const sessionId = await system.createSession();
-    const startedAt = performance.now();
     const said = await askAtInput(sessionId, { method: 'complete', text: fakeScript({ hang: true }) });
     expect(said).toMatchObject({ code: 'DEADLINE_EXCEEDED', error: expect.stringContaining('was cut after') });
-    expect(performance.now() - startedAt).toBeLessThan(4_500);
     expect((await refusals()).at(-1)).toMatchObject({ actor: 'plugin asker', target: 'Complete' });
   });
 });

@@ -245,9 +245,7 @@ function conforms(peer: Peer, pluginJson: object = {}): void {
   it(
     'dies while it is asked, and comes back',
     async () => {
-      const started = performance.now();
       const { decision, records } = await put({ panic: 'all is lost' });
-      expect(performance.now() - started).toBeLessThan(5_000);
       expect(decision).toMatchObject({ kind: 'could_not_ask', code: 'gate_unavailable', by: name });
       expect(records[0]?.reason).toMatch(/exit code 2.*panic: all is lost/);
       await eventually(async () => expect((await put({})).decision).toEqual({ kind: 'proceed' }), {

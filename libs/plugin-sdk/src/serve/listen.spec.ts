@@ -328,11 +328,9 @@ describe('the host', () => {
       { ...base, bootstrap: (its) => its.emit({ sessionId: 's' }, 'a.b') },
       { announce: 'never' },
     );
-    const begun = Date.now();
     await expect(served.bootstrap()).rejects.toMatchObject({
-      details: expect.stringContaining('announced no service 1'),
+      details: expect.stringContaining('announced no service 1 on its broker within 5000 ms'),
     });
-    expect(Date.now() - begun).toBeLessThan(6_000);
   }, 10_000);
 
   it('a call back ends with the question it belongs to', async () => {
