@@ -29,7 +29,8 @@ const TEXTS = {
 /**
  * Stores a person's word on an `unknown` call. What the model is told of it changes for later attempts and runs. A retry
  * is for a call whose run waits: its next attempt executes the call first. The same word again gives the same answer.
- * Throws not_found, conflict, run_ended (retry after the end).
+ * Throws not_found, forbidden (retry by the creator of the run, where he may not approve), conflict, run_ended (retry
+ * after the end).
  */
 export async function resolveToolCall(
   ports: Pick<RunPorts, 'store' | 'bus' | 'ids'>,

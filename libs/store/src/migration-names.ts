@@ -11,4 +11,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261206000002_bounded_pending',
   '20261207000000_retention',
   '20261207000001_checkpoint_retention',
+  '20261209000000_four_eyes_on_retries',
 ];

@@ -25,8 +25,9 @@ export interface ToolCallStore {
   list(tenantId: string, runId: string): Promise<ToolCall[]>;
   /**
    * Resolves an `unknown` call: state, result, what the model is told, event and audit in one transaction. The same word
-   * again changes nothing and gives no event. Throws not_found, conflict (not unknown, or a retry while a runner has the run),
-   * run_ended (a retry after the run's end).
+   * again changes nothing and gives no event. Throws not_found, forbidden (a retry by the creator of a run whose profile
+   * does not let him approve its calls), conflict (not unknown, or a retry while a runner has the run), run_ended (a
+   * retry after the run's end).
    */
   resolve(input: ResolveCall): Promise<readonly LedgerEvent[]>;
 }

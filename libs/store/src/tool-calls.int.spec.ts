@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Message, mayMoveCall, runEnd, TOOL_CALL_STATES } from '@codedock/domain';
-import { createTestStore, TEST_SEAL, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
+import { createTestStore, TEST_CONFIG, TEST_SEAL, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
 import type { Store } from './contract.js';
 import type { CallChange, ExecutionChange } from './ledger-contract.js';
@@ -264,6 +264,40 @@ describe('tool calls', () => {
         });
       },
     );
+
+    describe('where the creator of a run may not approve', () => {
+      async function strictCall() {
+        const sessionId = await tenant.session();
+        const accepted = await tenant.accept(sessionId, { config: { ...TEST_CONFIG, creatorMayApprove: false } });
+        run = { runId: accepted.run.id, sessionId };
+        await tenant.lease(run.runId);
+        return unknownCall();
+      }
+      const creator = () => ({ actor: { id: tenant.keyId, name: 'creator' } });
+
+      it('is not tried again on his word, as it is not approved by it, but on another’s', async () => {
+        const { turnId, callId, other } = await strictCall();
+        const approvalId = await parkedFor(other, turnId, 'replied');
+        const refusal = { code: 'forbidden', message: expect.stringContaining('another key must') };
+        await expect(
+          store.approvals.decide({
+            tenantId: tenant.tenantId,
+            approvalId,
+            ...creator(),
+            decisions: [{ callId: other, decision: 'approve' }],
+            eventIds: { decided: randomUUID(), stateChanged: randomUUID() },
+          }),
+        ).rejects.toMatchObject(refusal);
+        await expect(resolve(callId, 'approved', creator())).rejects.toMatchObject(refusal);
+        expect(await store.toolCalls.get(tenant.tenantId, callId)).toMatchObject({ state: 'unknown', executions: 1 });
+        expect(await resolve(callId, 'approved')).toHaveLength(1);
+      });
+
+      it.each(['succeeded', 'failed'] as const)('is %s on his word: that executes nothing', async (state) => {
+        const { callId } = await strictCall();
+        expect(await resolve(callId, state, creator())).toHaveLength(1);
+      });
+    });
 
     it('is unknown again when its run ends before it was tried', async () => {
       const { turnId, callId, other } = await unknownCall();

@@ -310,4 +310,12 @@ describe('a call of unknown outcome', () => {
     expect((await gateway.send('GET', `/v1/tool-calls/${callId}`, { key: stranger.key })).status).toBe(404);
     expect((await resolve(callId, { outcome: 'did_not' })).body).toMatchObject({ state: 'failed' });
   });
+
+  it('is not tried again on the word of the creator of its run where the profile forbids him to approve', async () => {
+    const { callId, runId } = await unknown();
+    const strict = { ...TEST_CONFIG, creatorMayApprove: false };
+    await observer.query('UPDATE runs SET config = $2, created_by = $3 WHERE id = $1', [runId, strict, tenant.keyId]);
+    expect(await resolve(callId, { outcome: 'retry' })).toMatchObject({ status: 403, body: { code: 'forbidden' } });
+    expect(await resolve(callId, { outcome: 'happened' })).toMatchObject({ status: 200, body: { state: 'succeeded' } });
+  });
 });
