@@ -39,14 +39,17 @@ export interface KeyStore {
    * Gives the key another secret; the former one is good for `graceMs` more, and no other. Audited. Throws not_found,
    * conflict (revoked).
    */
-  rotate(input: {
-    tenantId: string;
-    keyId: string;
-    hash: string;
-    graceMs: number;
-    expiresAt?: string;
-    actor: string;
-  }): Promise<ApiKey>;
+  rotate(
+    input: {
+      tenantId: string;
+      keyId: string;
+      hash: string;
+      graceMs: number;
+      expiresAt?: string;
+      actor: string;
+    },
+    idempotency?: IdempotencyCompletion,
+  ): Promise<ApiKey>;
   list(tenantId: string): Promise<ApiKey[]>;
   /** Idempotent. Throws not_found. */
   revoke(tenantId: string, keyId: string, actor: string): Promise<ApiKey>;

@@ -3,6 +3,7 @@ import type { Database } from './database.js';
 import { databaseError, isDuplicate } from './database-error.js';
 import { databaseTime } from './database-time.js';
 import type { ApiKey as KeyRow } from './generated/client.js';
+import type { IdempotencyCompletion } from './idempotency-contract.js';
 import { existing, missing } from './identity.js';
 import type { ApiKey, KeyStore } from './key-contract.js';
 
@@ -36,11 +37,7 @@ export function keyStore(database: Database): KeyStore {
           await transaction.adminAudit.create({
             data: { tenantId, actor: input.createdBy ?? 'codedock keys', action: 'key.created', target: name, detail },
           });
-          if (idempotency !== undefined) {
-            const { tenantId: _, ...shown } = created;
-            const body = JSON.stringify({ ...idempotency.body, ...shown });
-            await transaction.$executeRaw`SELECT codedock_complete_claim(${tenantId}::uuid, ${JSON.stringify(idempotency)}::jsonb, ${body}::jsonb)`;
-          }
+          await complete(transaction, created, idempotency);
           return created;
         });
       } catch (error) {
@@ -51,7 +48,7 @@ export function keyStore(database: Database): KeyStore {
       }
     },
 
-    async rotate({ tenantId, keyId, hash, graceMs, expiresAt, actor }) {
+    async rotate({ tenantId, keyId, hash, graceMs, expiresAt, actor }, idempotency) {
       existing('key', keyId);
       return database.plain((prisma) =>
         prisma.$transaction(async (transaction) => {
@@ -80,7 +77,9 @@ export function keyStore(database: Database): KeyStore {
           await transaction.adminAudit.create({
             data: { tenantId, actor, action: 'key.rotated', target: former.name, detail: { keyId, graceMs } },
           });
-          return viewOf(await transaction.apiKey.findUniqueOrThrow({ where: { id: keyId } }), at);
+          const rotated = viewOf(await transaction.apiKey.findUniqueOrThrow({ where: { id: keyId } }), at);
+          await complete(transaction, rotated, idempotency);
+          return rotated;
         }),
       );
     },
@@ -148,6 +147,17 @@ export function keyStore(database: Database): KeyStore {
       };
     },
   };
+}
+
+/** Stores the answer that shows the key in the transaction that made its secret, if the request is idempotent. */
+async function complete(
+  transaction: Pick<Database['prisma'], '$executeRaw'>,
+  { tenantId, ...shown }: ApiKey,
+  idempotency: IdempotencyCompletion | undefined,
+): Promise<void> {
+  if (idempotency === undefined) return;
+  const body = JSON.stringify({ ...idempotency.body, ...shown });
+  await transaction.$executeRaw`SELECT codedock_complete_claim(${tenantId}::uuid, ${JSON.stringify(idempotency)}::jsonb, ${body}::jsonb)`;
 }
 
 function viewOf(row: KeyRow, now: Date): ApiKey {

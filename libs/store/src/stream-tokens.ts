@@ -4,25 +4,32 @@ import { existing, missing } from './identity.js';
 import { LIVE_KEY } from './keys.js';
 import type { StreamTokenStore } from './stream-token-contract.js';
 
+const CREATE = `INSERT INTO stream_tokens AS t (hash, tenant_id, key_id, session_id, run_id, expires_at)
+    SELECT $1, s.tenant_id, $3, s.id, r.id, codedock_now() + $6::bigint * interval '1 millisecond'
+    FROM sessions s LEFT JOIN runs r ON r.id = $5::uuid AND r.session_id = s.id
+    WHERE s.id = $4 AND s.tenant_id = $2 AND s.deleting_at IS NULL AND ($5::uuid IS NULL OR r.id IS NOT NULL)
+  RETURNING codedock_time(t.expires_at) AS expires_at`;
+const CREATE_CLAIMED = `WITH created AS (${CREATE}), completed AS (
+    SELECT codedock_complete_claim($2::uuid, $7::jsonb,
+      ($7::jsonb->'body') || jsonb_build_object('expiresAt', expires_at)) FROM created)
+  SELECT created.expires_at FROM created, completed`;
+
 /** Stream tokens: short-lived, bound to a session or run and to the key they act for. */
 export function streamTokenStore(database: Database): StreamTokenStore {
   return {
-    async create({ tenantId, keyId, hash, sessionId, runId, ttlMs }) {
-      const [row] = await database.rows<{ expires_at: string }>(
-        `INSERT INTO stream_tokens AS t (hash, tenant_id, key_id, session_id, run_id, expires_at)
-           SELECT $1, s.tenant_id, $3, s.id, r.id, codedock_now() + $6::bigint * interval '1 millisecond'
-           FROM sessions s LEFT JOIN runs r ON r.id = $5::uuid AND r.session_id = s.id
-           WHERE s.id = $4 AND s.tenant_id = $2 AND s.deleting_at IS NULL AND ($5::uuid IS NULL OR r.id IS NOT NULL)
-         RETURNING codedock_time(t.expires_at) AS expires_at`,
-        [
-          hash,
-          tenantId,
-          keyId,
-          existing('session', sessionId),
-          runId === undefined ? null : existing('run', runId),
-          ttlMs,
-        ],
-      );
+    async create({ tenantId, keyId, hash, sessionId, runId, ttlMs }, idempotency) {
+      const values = [
+        hash,
+        tenantId,
+        keyId,
+        existing('session', sessionId),
+        runId === undefined ? null : existing('run', runId),
+        ttlMs,
+      ];
+      const [row] =
+        idempotency === undefined
+          ? await database.rows<{ expires_at: string }>(CREATE, values)
+          : await database.rows<{ expires_at: string }>(CREATE_CLAIMED, [...values, JSON.stringify(idempotency)]);
       if (row === undefined) throw missing('session', sessionId);
       return row.expires_at;
     },

@@ -36,7 +36,7 @@ export type Work = (claim: ClaimedKey | undefined) => Promise<Answer>;
 const VISIBLE_ASCII = /^[\x21-\x7e]{1,255}$/;
 const POLL_MS = 100;
 /** Members of answers that may hold a secret. */
-const SEALED_MEMBERS = new Set(['secret', 'key']);
+const SEALED_MEMBERS = new Set(['secret', 'key', 'token']);
 
 /** Gives every request with an `Idempotency-Key` one outcome, however often and wherever it is sent. */
 export class IdempotentRequests {

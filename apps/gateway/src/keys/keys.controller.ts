@@ -61,22 +61,23 @@ export class KeysController {
     body: rotateKey,
     answers: { 200: { description: 'The key with its new secret.', schema: newKey } },
     problems: ['conflict'],
+    idempotent: true,
   })
-  async rotate(
+  rotate(
     @By() { tenantId, keyName }: Caller,
     @Param('keyId') keyId: string,
     @Body() { graceSeconds, expiresAt }: RotateKey,
+    @Req() request: FastifyRequest,
+    @Res({ passthrough: true }) reply: FastifyReply,
   ) {
-    const { key, hash } = newApiKey();
-    const rotated = await this.store.keys.rotate({
-      tenantId,
-      keyId,
-      hash,
-      graceMs: graceSeconds * 1_000,
-      actor: keyName,
-      ...defined({ expiresAt }),
+    return this.idempotent.answer(request, reply, async (claim) => {
+      const { key, hash } = newApiKey();
+      const rotated = await this.store.keys.rotate(
+        { tenantId, keyId, hash, graceMs: graceSeconds * 1_000, actor: keyName, ...defined({ expiresAt }) },
+        claim === undefined ? undefined : { ...claim, status: 200, body: this.idempotent.kept(claim, { key }) },
+      );
+      return { status: 200, body: { ...shown(rotated), key } };
     });
-    return { ...shown(rotated), key };
   }
 
   @Endpoint('POST', ':keyId/revoke', {

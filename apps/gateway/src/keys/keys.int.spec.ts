@@ -131,6 +131,24 @@ describe('API keys over HTTP', () => {
     expect(await everyRow(database.url)).not.toContain(first.body.key);
   });
 
+  it('rotated twice under an idempotency key are rotated once: the secret in use keeps its time of grace', async () => {
+    const { body: made } = await send('POST', '/v1/keys', { name: `lost-${randomUUID()}` });
+    const headers = { 'idempotency-key': randomUUID() };
+    const rotate = (id: string, body: object) =>
+      gateway.send('POST', `/v1/keys/${id}/rotate`, { key: tenant.key, body, headers });
+    const first = await rotate(made.id, { graceSeconds: 3_600 });
+    const second = await rotate(made.id, { graceSeconds: 3_600 });
+    expect(first).toMatchObject({ status: 200, body: { id: made.id, formerUntil: expect.any(String) } });
+    expect([second.status, second.body]).toEqual([200, first.body]);
+    expect(second.headers.get('idempotency-replayed')).toBe('true');
+    // Neither was asked with before, so that no answer about it is remembered.
+    expect([await works(made.key), await works(first.body.key)]).toEqual([true, true]);
+    expect(await everyRow(database.url)).not.toContain(first.body.key);
+    const other = { status: 422, body: { code: 'idempotency_mismatch' } };
+    expect(await rotate(made.id, { graceSeconds: 0 })).toMatchObject(other);
+    expect(await rotate(tenant.keyId, { graceSeconds: 3_600 })).toMatchObject(other);
+  });
+
   it.each([
     [{}, '/name'],
     [{ name: '' }, '/name'],

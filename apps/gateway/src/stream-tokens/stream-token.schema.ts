@@ -16,7 +16,12 @@ export type CreateStreamToken = z.infer<typeof createStreamToken>;
 
 export const streamToken = z
   .object({
-    token: z.string().describe('For `?token=` of an event stream, and nothing else. Shown this once.'),
+    token: z
+      .string()
+      .optional()
+      .describe(
+        'For `?token=` of an event stream, and nothing else. Shown this once. Absent in a replay where no encryption key keeps it.',
+      ),
     expiresAt: instant.describe('No stream begins with it from then on; an open one goes on.'),
   })
   .meta({ id: 'StreamToken' });

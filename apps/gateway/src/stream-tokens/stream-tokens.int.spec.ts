@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createTestDatabase, expectNoLeftovers, openEventStream, type TestDatabase } from '@codedock/testkit';
 import { Client } from 'pg';
+import { everyRow } from '../testing/every-row.js';
 import { startTestGateway, type TestGateway, type TestTenant } from '../testing/start-gateway.js';
 
 const APP = 'https://app.example.com';
@@ -15,7 +16,10 @@ beforeAll(async () => {
   database = await createTestDatabase();
   client = new Client({ connectionString: database.url });
   await client.connect();
-  gateway = await startTestGateway(database.url, { CODEDOCK_CORS_ORIGINS: APP });
+  gateway = await startTestGateway(database.url, {
+    CODEDOCK_CORS_ORIGINS: APP,
+    CODEDOCK_SECRETS_KEY: 'ab'.repeat(32),
+  });
   tenant = await gateway.tenant('tokens');
   other = await gateway.tenant('others');
 });
@@ -132,6 +136,41 @@ describe('a stream token', () => {
     }
     const admin = await tenant.newKey(['admin']);
     expect((await create({ sessionId }, admin.key)).status).toBe(403);
+  });
+
+  it('is asked for twice under an idempotency key and made once, and is in no table', async () => {
+    const { sessionId } = await place();
+    const headers = { 'idempotency-key': randomUUID() };
+    const ask = (body: object) => gateway.send('POST', '/v1/stream-tokens', { key: tenant.key, body, headers });
+    // What created nothing is not stored.
+    expect((await ask({ sessionId: randomUUID() })).status).toBe(404);
+    const first = await ask({ sessionId });
+    const second = await ask({ sessionId });
+    expect(first).toMatchObject({ status: 201, body: { token: expect.any(String), expiresAt: expect.any(String) } });
+    expect([second.status, second.body]).toEqual([201, first.body]);
+    expect(second.headers.get('idempotency-replayed')).toBe('true');
+    const { rows } = await client.query('SELECT 1 FROM stream_tokens WHERE session_id = $1', [sessionId]);
+    expect(rows).toHaveLength(1);
+    expect((await streamOf(`/v1/sessions/${sessionId}/events?token=${second.body.token}`)).status).toBe(200);
+    expect(await everyRow(database.url)).not.toContain(first.body.token);
+    expect(await ask({ sessionId, ttlSeconds: 60 })).toMatchObject({
+      status: 422,
+      body: { code: 'idempotency_mismatch' },
+    });
+  });
+
+  it('is left out of a replay where no encryption key keeps it', async () => {
+    const { sessionId } = await place();
+    const bare = await startTestGateway(database.url);
+    try {
+      const headers = { 'idempotency-key': randomUUID() };
+      const ask = () => bare.send('POST', '/v1/stream-tokens', { key: tenant.key, body: { sessionId }, headers });
+      const { body: first } = await ask();
+      expect(first.token).toEqual(expect.any(String));
+      expect((await ask()).body).toEqual({ expiresAt: first.expiresAt });
+    } finally {
+      await bare.stop();
+    }
   });
 
   it.each([
