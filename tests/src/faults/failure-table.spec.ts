@@ -7,25 +7,60 @@ const read = (file: string) => readFileSync(path.join(repositoryRoot(), file), '
 const document = read('docs/failure.md');
 
 interface Row {
+  readonly cells: readonly string[];
   readonly fails: string;
+  readonly kept: string;
   readonly operator: string;
   readonly proof: string;
+  readonly measured: string;
 }
 
-const rows = document
-  .split('\n')
-  .filter((line) => line.startsWith('| ') && !line.startsWith('| what fails'))
+const HEADER = [
+  'what fails',
+  'what the client sees',
+  'what is kept',
+  'what the operator sees',
+  'what recovers it',
+  'proof',
+  'measured',
+];
+
+/** Of one line of a table. */
+const cellsOf = (line: string) =>
+  line
+    .replace(/^\|/, '')
+    .replace(/\|$/, '')
+    .split('|')
+    .map((cell) => cell.trim());
+
+const lines = document.split('\n').filter((line) => line.startsWith('| '));
+const headers = lines.filter((line) => line.startsWith('| what fails')).map(cellsOf);
+const rows = lines
+  .filter((line) => !line.startsWith('| what fails'))
   .map((line): Row => {
-    const cells = line.split('|').map((cell) => cell.trim());
-    expect(cells).toHaveLength(8);
-    const [, fails = '', , operator = '', , proof = ''] = cells;
-    return { fails, operator, proof };
+    const cells = cellsOf(line);
+    const [fails = '', , kept = '', operator = '', , proof = '', measured = ''] = cells;
+    return { cells, fails, kept, operator, proof, measured };
   });
 
+const SHORT = new Set(CASES.filter(({ tiers }) => tiers.includes('short')).map(({ id }) => id));
 const faultsIn = (text: string) => text.match(/\b[A-Z]\d+\b/g) ?? [];
+/** Those whose short tier is the proof: `N1 (long tier)` is what only the other one does. */
+const shortFaultsIn = (text: string) =>
+  faultsIn(text.replace(/\b[A-Z]\d+ \(long tier\)/g, '')).filter((id) => SHORT.has(id));
 const filesIn = (text: string) => [...text.matchAll(/`([\w.-]+(?:\/[\w.-]+)+)`/g)].flatMap(([, file]) => file ?? []);
 
 describe('the table of failures', () => {
+  it('says for every failure all that there is to say', () => {
+    for (const header of headers) expect(header).toEqual(HEADER);
+    for (const { cells, fails, kept } of rows) {
+      expect({ fails, columns: cells.length }).toEqual({ fails, columns: HEADER.length });
+      expect({ fails, empty: HEADER.filter((_, column) => cells[column] === '') }).toEqual({ fails, empty: [] });
+      // Something is always kept.
+      expect({ fails, kept }).not.toEqual({ fails, kept: '–' });
+    }
+  });
+
   it('names for every failure a fault or a suite that exists', () => {
     const known = new Set(CASES.map(({ id }) => id));
     expect(rows.length).toBeGreaterThan(30);
@@ -36,6 +71,11 @@ describe('the table of failures', () => {
       const missing = files.filter((file) => !existsSync(path.join(repositoryRoot(), file)));
       expect({ fails, missing }).toEqual({ fails, missing: [] });
     }
+  });
+
+  it('says what was measured wherever the short tier of a case is the proof', () => {
+    const unmeasured = rows.filter(({ proof, measured }) => measured === '–' && shortFaultsIn(proof).length > 0);
+    expect(unmeasured.map(({ fails }) => fails)).toEqual([]);
   });
 
   it('names every case of the fault suite', () => {
