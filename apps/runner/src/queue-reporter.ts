@@ -11,6 +11,13 @@ export function queueReporter(logger: Logger): QueueReporter {
         return logger.info({ job: incident.job }, 'the queue delivers a job again');
       case 'queue_error':
         return logger.warn({ err: incident.error }, 'the queue met a failure');
+      case 'listening_ended':
+        return logger.error(
+          { err: incident.error },
+          'no jobs are taken from the queue: listening to it ended, and begins anew',
+        );
+      case 'listening_again':
+        return logger.info('jobs are taken from the queue again');
       case 'bus_error':
         return logger.warn({ err: incident.error }, 'the live bus met a failure');
       case 'bus_reconnected':

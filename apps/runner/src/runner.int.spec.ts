@@ -15,6 +15,7 @@ import {
   testEvent,
   testTenant,
 } from '@codedock/testkit';
+import { Worker } from 'bullmq';
 import { Client } from 'pg';
 import { readRunnerConfig } from './config.js';
 import { type Runner, startRunner } from './runner.js';
@@ -426,6 +427,26 @@ function suite(queue: (databaseUrl: string) => Promise<string>): void {
     await started.stop();
     await runner();
     expect(await ended(runId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('is not ready while it takes nothing from the queue, and takes runs again by itself', async () => {
+    const loops = jest.spyOn(Worker.prototype, 'run').mockRejectedValue(new Error('the loop broke'));
+    try {
+      const { runner: started } = await runner();
+      const answer = (path: string) => fetch(`http://127.0.0.1:${started.healthPort}/${path}`);
+      await eventually(async () => {
+        const ready = await answer('readyz');
+        expect(ready.status).toBe(503);
+        expect(await ready.json()).toMatchObject({ checks: { queue: expect.stringContaining('the loop broke') } });
+      });
+      expect((await answer('healthz')).status).toBe(200);
+      const { runId } = await start('hi');
+      loops.mockRestore();
+      expect(await ended(runId)).toMatchObject({ status: 'completed' });
+      await eventually(async () => expect((await answer('readyz')).status).toBe(200));
+    } finally {
+      loops.mockRestore();
+    }
   });
 
   it('is healthy and ready while it takes runs', async () => {

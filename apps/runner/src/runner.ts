@@ -44,6 +44,7 @@ export async function startRunner(options: StartRunner): Promise<Runner> {
     const consumer = app.get<RunConsumer>(CONSUMER);
     const store = app.get<Store>(STORE);
     health.addReadiness('database', () => store.ready().then(() => true as const));
+    health.addReadiness('queue', () => consumer.queueTrouble ?? true);
     health.addReadiness('plugins', () => consumer.taking || 'no runs are taken until the plugins can be asked');
     shutdown.begun.addEventListener('abort', () => health.drain(), { once: true });
     started = true;

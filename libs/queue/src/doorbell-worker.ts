@@ -1,10 +1,11 @@
-import { AppError, type TraceContext } from '@codedock/domain';
-import { WaitingError } from 'bullmq';
+import { setImmediate as afterThis, setTimeout as sleep } from 'node:timers/promises';
+import type { TraceContext } from '@codedock/domain';
+import { reconnectDelay } from './backoff.js';
 import { queueBackendOf } from './queue-backend.js';
 import { asError, type QueueReporter } from './queue-reporter.js';
 import { requireNoEviction } from './redis-policy.js';
-import { CONNECT_TIMEOUT_MS, openRunWorker, type RunJob } from './run-queue.js';
-import { within } from './within.js';
+import { openRingListener, type RingListener } from './ring-listener.js';
+import { CONNECT_TIMEOUT_MS } from './run-queue.js';
 
 /**
  * Answers one ring; the job is finished when it settles, whatever it settles with. `signal` aborts only when the
@@ -24,6 +25,8 @@ export interface DoorbellWorkerOptions {
 
 /** Listens to the doorbell. */
 export interface DoorbellWorker {
+  /** Why no jobs are taken although nobody asked for that; undefined while all is well. It mends itself. */
+  readonly trouble: string | undefined;
   /** Takes no further job from now on until `resume()`; a job that is just arriving goes back to the queue. */
   pause(): void;
   resume(): void;
@@ -33,71 +36,124 @@ export interface DoorbellWorker {
   close(options?: { readonly force?: boolean }): Promise<void>;
 }
 
+/** A loop that has run for so long, milliseconds, was no failed try to start one. */
+const STEADY_MS = 60_000;
+
 /**
- * Starts taking jobs.
+ * Starts taking jobs. A loop that ends without having been asked to is followed by a fresh one.
  * @throws AppError `config_invalid` or `queue_unavailable`, as `createDoorbell`.
  */
 export async function createDoorbellWorker(url: string, options: DoorbellWorkerOptions): Promise<DoorbellWorker> {
   if (queueBackendOf(url) === 'redis') await requireNoEviction(url, CONNECT_TIMEOUT_MS);
+  const report: QueueReporter = (incident) => options.report?.(incident);
   const forced = new AbortController();
+  const stopped = new AbortController();
+  /** Listeners whose loop has ended and whose last rings are still being answered. */
+  const retired = new Map<RingListener, Promise<void>>();
   let taking = options.paused !== true;
+  let trouble: string | undefined;
+  let following: Promise<void> | undefined;
 
-  // Two parameters on purpose: a third makes BullMQ abort running jobs when it loses their locks.
-  const answer = async (job: RunJob, token?: string): Promise<void> => {
-    if (!taking) {
-      await job.moveToWait(token);
-      throw new WaitingError();
-    }
-    await options.onRing(job.data.runId, job.data.trace, forced.signal);
+  /** What retired listeners still answer counts; one at least, or nothing would be taken while they do. */
+  const room = () => {
+    const taken = [...retired.keys()].reduce((sum, { inWork }) => sum + inWork, 0);
+    return Math.max(1, options.concurrency - taken);
   };
-  const worker = openRunWorker(url, options.concurrency, answer);
-  const fail = (error: unknown) => options.report?.({ kind: 'queue_error', error: asError(error) });
-  worker.on('error', fail);
-  worker.on('failed', (_job, error) => fail(error));
-  worker.on('lockRenewalFailed', (jobs) => options.report?.({ kind: 'lock_lost', jobs }));
-  worker.on('stalled', (job) => options.report?.({ kind: 'redelivered', job }));
-  try {
-    await within(
-      worker.waitUntilReady(),
-      CONNECT_TIMEOUT_MS,
-      () => new Error(`not ready within ${CONNECT_TIMEOUT_MS} ms`),
-    );
-  } catch (cause) {
-    await worker.close(true);
-    throw new AppError(
-      'queue_unavailable',
-      'The queue cannot be reached: check QUEUE_URL, and that migrations have run.',
-      { cause },
-    );
-  }
-  if (options.paused === true) await worker.pause(true);
-  worker.run().catch(fail);
+  const open = () =>
+    openRingListener(url, {
+      concurrency: room(),
+      taking: () => taking,
+      answer: async ({ data }) => {
+        try {
+          await options.onRing(data.runId, data.trace, forced.signal);
+        } finally {
+          if (retired.size > 0) void afterThis().then(widen);
+        }
+      },
+      report,
+    });
+  let listener: RingListener | undefined = await open();
+  const widen = () => {
+    if (listener !== undefined) listener.concurrency = room();
+  };
+
+  const retire = (ended: RingListener): void => {
+    const closed = ended
+      .idle()
+      // The answer to a job still has to reach the queue.
+      .then(() => afterThis())
+      .then(() => ended.close(false))
+      .then(() => void retired.delete(ended))
+      .then(widen);
+    retired.set(ended, closed);
+  };
+  /** Runs a loop as long as one is asked for and hears why it ended, where that was not asked for. */
+  const runOnce = async (): Promise<Error | undefined> => {
+    const current = listener ?? (await open());
+    listener = current;
+    if (!taking) return undefined;
+    if (trouble !== undefined) report({ kind: 'listening_again' });
+    trouble = undefined;
+    const error = await current.run();
+    listener = undefined;
+    retire(current);
+    return taking ? (error ?? new Error('the loop ended by itself')) : undefined;
+  };
+  const follow = async (): Promise<void> => {
+    for (let failures = 0; taking; ) {
+      const began = performance.now();
+      const error = await runOnce().catch(asError);
+      if (error === undefined || !taking) continue;
+      failures = performance.now() - began > STEADY_MS ? 1 : failures + 1;
+      trouble = `no jobs are taken from the queue until it is listened to again: ${error.message}`;
+      report({ kind: 'listening_ended', error });
+      await sleep(reconnectDelay(failures), undefined, { signal: stopped.signal }).catch(() => undefined);
+    }
+    // In one go with the last look at `taking`: whoever resumes from now on has to start anew.
+    following = undefined;
+  };
+  const start = () => {
+    following ??= follow();
+  };
 
   let closed: Promise<void> | undefined;
-  let stopping: Promise<void> | undefined;
   const stop = () => {
-    if (stopping !== undefined) return;
+    if (stopped.signal.aborted) return;
     taking = false;
-    // Waits for the jobs in work; what counts here is that it interrupts the wait for the next one at once.
-    stopping = worker.pause(false).catch(fail);
+    trouble = undefined;
+    stopped.abort();
+    listener?.stop();
   };
   const close = async (force: boolean): Promise<void> => {
-    // Pausing ends with a fresh connection, which closing must find; by force, it is dropped when it comes.
-    if (force) stopping?.then(() => worker.disconnect()).catch(() => undefined);
-    else await stopping;
-    await worker.close(force).catch(fail);
+    const follower = following;
+    if (force) {
+      // One that is just being opened is closed when it is there.
+      follower?.then(() => listener?.close(true)).catch(() => undefined);
+      await Promise.all([listener, ...retired.keys()].map((each) => each?.close(true)));
+      return;
+    }
+    await listener?.close(false);
+    await follower;
+    // One that was just being opened.
+    await listener?.close(false);
+    await Promise.all(retired.values());
   };
+  if (taking) start();
   return {
+    get trouble() {
+      return trouble;
+    },
     stop,
     pause() {
-      if (stopping !== undefined || !taking) return;
+      if (stopped.signal.aborted || !taking) return;
       taking = false;
-      worker.pause(true).catch(fail);
+      listener?.pause();
     },
     resume() {
-      if (stopping !== undefined || taking) return;
+      if (stopped.signal.aborted || taking) return;
       taking = true;
-      worker.resume().catch(fail);
+      listener?.resume();
+      start();
     },
     async close({ force = false } = {}) {
       stop();

@@ -1,5 +1,6 @@
 import type { Ring } from '@codedock/domain';
 import { createTestDatabase, describeWithRedis, eventually, startRedis, type TestRedis } from '@codedock/testkit';
+import { Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { createDoorbell, type DoorbellConnection } from './doorbell.js';
@@ -189,6 +190,102 @@ function suite(open: () => Promise<Backend>): void {
     await listen([], async () => undefined);
     await Promise.all(Array.from({ length: 20 }, () => ring(nextRun())));
     expect(await backend.connections()).toBeLessThanOrEqual(7);
+  });
+
+  describe('whose loop ends without having been asked to', () => {
+    afterEach(() => jest.restoreAllMocks());
+    const workers = () => jest.spyOn(Worker.prototype, 'run');
+    const kinds = (incidents: readonly QueueIncident[]) =>
+      incidents.map(({ kind }) => kind).filter((kind) => kind.startsWith('listening'));
+
+    it('takes jobs again: the loop resolved', async () => {
+      const runs = workers();
+      const incidents: QueueIncident[] = [];
+      const rung: string[] = [];
+      const [before, after] = [nextRun(), nextRun()];
+      const worker = await listen([before, after], async (each) => void rung.push(each), {
+        report: (incident) => incidents.push(incident),
+      });
+      await ring(before);
+      await eventually(() => expect(rung).toEqual([before]));
+      await runs.mock.contexts[0]?.close();
+      await ring(after);
+      await eventually(() => expect(rung).toEqual([before, after]));
+      expect(kinds(incidents)).toEqual(['listening_ended', 'listening_again']);
+      expect(worker.trouble).toBeUndefined();
+    });
+
+    it('tells so until it takes jobs again: the loop rejected, again and again', async () => {
+      const incidents: QueueIncident[] = [];
+      const rung: string[] = [];
+      const runId = nextRun();
+      workers().mockRejectedValue(new Error('the loop broke'));
+      const worker = await listen([runId], async (each) => void rung.push(each), {
+        report: (incident) => incidents.push(incident),
+      });
+      await ring(runId);
+      await eventually(() => expect(kinds(incidents).length).toBeGreaterThan(3));
+      await eventually(() => expect(worker.trouble).toContain('the loop broke'));
+      expect(rung).toEqual([]);
+      jest.restoreAllMocks();
+      await eventually(() => expect(rung).toEqual([runId]));
+      await eventually(() => expect(worker.trouble).toBeUndefined());
+    });
+
+    it('answers rings beside those that a broken loop left in work, and waits for them at the end', async () => {
+      const run = Worker.prototype.run;
+      let breakLoop = () => {};
+      workers().mockImplementationOnce(function (this: Worker) {
+        const broken = new Promise<void>((_, reject) => {
+          breakLoop = () => reject(new Error('the loop broke'));
+        });
+        return Promise.race([run.call(this), broken]);
+      });
+      let finish = () => {};
+      const working = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      let taken = false;
+      const ended: string[] = [];
+      const [inWork, after] = [nextRun(), nextRun()];
+      const worker = await listen(
+        [inWork, after],
+        async (each, _trace, signal) => {
+          taken = true;
+          if (each === inWork) await working;
+          if (!signal.aborted) ended.push(each);
+        },
+        { concurrency: 1 },
+      );
+      await ring(inWork);
+      await eventually(() => taken);
+      breakLoop();
+      await ring(after);
+      await eventually(() => expect(ended).toEqual([after]));
+      const closed = worker.close().then(() => ended.push('closed'));
+      finish();
+      await closed;
+      expect(ended).toEqual([after, inWork, 'closed']);
+    });
+
+    it('begins nothing anew when it was paused or stopped', async () => {
+      const runs = workers();
+      const incidents: QueueIncident[] = [];
+      const rung: string[] = [];
+      const runId = nextRun();
+      const worker = await listen([runId], async (each) => void rung.push(each), {
+        report: (incident) => incidents.push(incident),
+      });
+      worker.pause();
+      await runs.mock.contexts[0]?.close();
+      expect(worker.trouble).toBeUndefined();
+      worker.resume();
+      await ring(runId);
+      await eventually(() => expect(rung).toEqual([runId]));
+      await worker.close();
+      expect(kinds(incidents)).toEqual([]);
+      expect(runs).toHaveBeenCalledTimes(2);
+    });
   });
 }
 

@@ -5,6 +5,10 @@ export type QueueIncident =
   /** The queue hands out a job again, because whoever held it stopped renewing its lock. */
   | { readonly kind: 'redelivered'; readonly job: string }
   | { readonly kind: 'queue_error'; readonly error: Error }
+  /** What takes jobs from the queue ended unasked; a fresh one follows after a pause. */
+  | { readonly kind: 'listening_ended'; readonly error: Error }
+  /** Jobs are taken again. */
+  | { readonly kind: 'listening_again' }
   | { readonly kind: 'bus_error'; readonly error: Error }
   /** The live bus is back after a lost connection. */
   | { readonly kind: 'bus_reconnected' };

@@ -34,7 +34,7 @@ export type RunQueue = Pick<
 >;
 export type RunWorker = Pick<
   Worker<RingJob, void, string>,
-  'run' | 'pause' | 'resume' | 'close' | 'disconnect' | 'waitUntilReady' | 'on'
+  'concurrency' | 'run' | 'pause' | 'resume' | 'close' | 'disconnect' | 'waitUntilReady' | 'on'
 >;
 /** One delivered job. */
 export type RunJob = Job<RingJob, void, string>;

@@ -35,8 +35,10 @@ export interface RunConsumerOptions {
 export interface RunConsumer {
   /** Runs being executed now. */
   readonly active: number;
-  /** True while rings are answered. */
+  /** True while rings are answered, as far as the plugins go. */
   readonly taking: boolean;
+  /** Why the queue brings no rings although they would be answered; undefined while it does. */
+  readonly queueTrouble: string | undefined;
   /**
    * Takes no further run; lets turns finish for at most `timeoutMs`, then stops them; every run that did not end is
    * handed back. Resolves when none is left.
@@ -190,6 +192,9 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
     },
     get taking() {
       return taking;
+    },
+    get queueTrouble() {
+      return worker.trouble;
     },
     drain(timeoutMs) {
       drained ??= drain(timeoutMs);
