@@ -397,6 +397,22 @@ describe('approval', () => {
       expect(f.tools.invocations.map((invocation) => invocation.arguments)).toEqual(executions === 0 ? [] : [{ a: 2 }]);
     });
 
+    it('are told to the model with the result, and its own call stays as it was', async () => {
+      const f = await edited({});
+      await f.run();
+      const note = expect.stringContaining('{"a":2}');
+      expect(f.told()).toEqual([{ note, output: 'ok' }]);
+      const said = f.model.requests.at(-1)?.messages.find(({ role }) => role === 'assistant');
+      expect(said?.toolCalls).toMatchObject([{ arguments: { a: 1 } }]);
+      expect(f.ledger.messages.at(-2)?.content).toEqual({ callId: f.id, output: { note, output: 'ok' } });
+    });
+
+    it('are told with a block too', async () => {
+      const f = await edited({ beforeToolCall: () => ({ kind: 'proceed' }) });
+      await f.run(undefined, { beforeToolCall: () => ({ kind: 'block', reason: 'no' }) });
+      expect(f.told()).toEqual([{ note: expect.stringContaining('{"a":2}'), output: 'Blocked: no' }]);
+    });
+
     it('and changed by it, want a new approval', async () => {
       const f = await edited({});
       const hooks: Hooks = { beforeToolCall: () => ({ kind: 'proceed', arguments: { a: 3 } }) };

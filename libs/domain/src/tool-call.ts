@@ -102,6 +102,8 @@ export interface ToolCall {
   readonly settledBy?: string;
   /** The newest approval that holds it. */
   readonly approvalId?: string;
+  /** What its approver made of the arguments; in the snapshot of a run, for calls that are still to have a result. */
+  readonly editedArguments?: JsonValue;
 }
 
 /** A gate's answer that may be used again as long as both digests still hold. */

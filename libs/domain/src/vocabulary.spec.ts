@@ -2,12 +2,15 @@ import { AppError, isAppError, toAppError } from './errors/app-error.js';
 import { ERROR_CODES, isErrorCode } from './errors/codes.js';
 import { failureCodeOf, HOOK_OUTCOMES } from './gate-outcome.js';
 import { isId } from './ids.js';
+import type { JsonObject, JsonValue } from './json.js';
 import { LEDGER_EVENT_TYPES, TERMINAL_EVENTS } from './ledger-event.js';
 import { type Message, textOf } from './message.js';
 import { RUN_STATUSES } from './run.js';
 import { RunStopped, stopKindOf } from './stop-signal.js';
+import type { ToolResult } from './tool-call.js';
 import { outputForModel, toolMessageOf } from './tool-message.js';
 import { addUsage, NO_USAGE } from './usage.js';
+import { isWellFormed } from './well-formed.js';
 
 describe('errors', () => {
   it('are known by code, also across realms', () => {
@@ -100,6 +103,33 @@ describe('messages', () => {
       content: { callId: 'c', output: 1 },
       eventSeq: 0,
       createdAt: of.createdAt,
+    });
+  });
+
+  describe('of a call whose arguments a person edited', () => {
+    const told = (result: ToolResult, editedArguments: JsonValue = { amount: 60 }) => {
+      const of = { sessionId: 's', runId: 'r', createdAt: '2024-01-01T00:00:00Z' };
+      const { content } = toolMessageOf({ id: 'c', turnId: 't', editedArguments }, result, of);
+      return 'output' in content ? content.output : undefined;
+    };
+    const note = expect.stringMatching(/A person changed the arguments.*\{"amount":60\}$/);
+
+    it.each<[ToolResult, JsonObject]>([
+      [{ success: true, output: 'paid' }, { output: 'paid' }],
+      [{ success: true, output: { id: 1 } }, { output: { id: 1 } }],
+      [{ success: false, output: 'Blocked: no', error: 'Blocked: no' }, { output: 'Blocked: no' }],
+      [{ success: false, output: null, error: 'down' }, { error: 'down' }],
+      [
+        { success: false, output: 1, error: 'down' },
+        { error: 'down', output: 1 },
+      ],
+    ])('say so beside %j', (result, output) => expect(told(result)).toEqual({ note, ...output }));
+
+    it('show so much of them and no more', () => {
+      const text = JSON.stringify(told({ success: true, output: 1 }, { text: '😀'.repeat(5_000) }));
+      expect(text.length).toBeLessThan(2_500);
+      expect(text).toContain('… (10011 characters in all)');
+      expect(isWellFormed(text)).toBe(true);
     });
   });
 });

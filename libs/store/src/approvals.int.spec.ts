@@ -210,8 +210,18 @@ describe('approvals', () => {
           arguments: { index: 7 },
           gated: { digest: 'new seal', gateVersion: 'edited', decision: 'ask' },
           approvalId,
+          editedArguments: { index: 7 },
         },
       ]);
+    });
+
+    it('are known of the calls they were made to, and of no other', async () => {
+      const { approvalId, callIds, runId } = await parked(2);
+      const edit = { callId: only(callIds), decision: 'approve', arguments: { index: 7 }, digest: 'new seal' } as const;
+      await word(approvalId, [edit]);
+      await tenant.decide(approvalId, callIds.slice(1));
+      const { openTurn } = await tenant.lease(runId);
+      expect(openTurn?.calls.map((call) => call.editedArguments)).toEqual([{ index: 7 }, undefined]);
     });
 
     it('are part of the decision: the same again is the same, others are another', async () => {

@@ -188,7 +188,10 @@ export interface RunStore {
    * idempotency_in_progress (the claim was lost).
    */
   accept(input: AcceptRun): Promise<AcceptedRun>;
-  /** Takes the lease of a queued run, or of a running one whose lease has expired, and reads all a runner needs. One statement. */
+  /**
+   * Takes the lease of a queued run, or of a running one whose lease has expired, and reads all a runner needs. One
+   * statement; another one for calls that were approved and have no result yet.
+   */
   takeLease(runId: string, ttlMs: number): Promise<TakenLease>;
   heartbeat(runId: string, token: number, ttlMs: number): Promise<Heartbeat>;
   /** `running → queued` with a raised doorbell; not an attempt without progress. Undefined: the lease was no longer held. */

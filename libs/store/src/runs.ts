@@ -1,6 +1,7 @@
 import { AppError, isId, type Ring } from '@codedock/domain';
 import type { Database } from './database.js';
 import { databaseError, isRunAgain } from './database-error.js';
+import { withEdits } from './edited-calls.js';
 import { existing, missing } from './identity.js';
 import type { Left } from './ledger-contract.js';
 import type {
@@ -54,7 +55,8 @@ export function runStore(database: Database): RunStore {
         runId,
         ttlMs,
       ]);
-      return taken ?? { kind: 'nothing' };
+      if (taken === undefined) return { kind: 'nothing' };
+      return taken.kind === 'leased' ? { ...taken, snapshot: await withEdits(database, taken.snapshot) } : taken;
     },
 
     async heartbeat(runId, token, ttlMs) {

@@ -143,6 +143,14 @@ describe('an approval of a plugin’s tool', () => {
     // The policy asks about 60, and this approver has answered.
     expect(await system.waitForEnd(run.id)).toMatchObject({ status: 'completed' });
     expect(effectsOf(1, 60)).toEqual([{ amount: 60 }]);
+    // The model reads its own call, with 1, and a result that says what was executed.
+    const messages = await system.api<{ items: { content: { output?: unknown } }[] }>(
+      'GET',
+      `/v1/sessions/${run.sessionId}/messages`,
+    );
+    expect(messages.body.items.flatMap(({ content }) => ('output' in content ? [content.output] : []))).toEqual([
+      { note: expect.stringContaining('{"amount":60}'), output: expect.anything() },
+    ]);
     const asked = (await audit(run.id)).filter(({ hook }) => hook.includes('policy') || hook === 'host');
     expect(asked.map(({ outcome }) => outcome)).toEqual(['continued', 'asked', 'continued']);
     expect(asked.at(-1)?.reason).toContain('revalidated');

@@ -91,7 +91,11 @@ export class MemoryLedger implements Ledger {
   approveEdited(callId: string, args: JsonValue, digest: string): void {
     const { gated } = this.call(callId);
     if (gated === undefined) throw new Error('the call was not gated');
-    this.move(callId, 'approved', { arguments: args, gated: { ...gated, digest, gateVersion: 'edited' } });
+    this.move(callId, 'approved', {
+      arguments: args,
+      editedArguments: args,
+      gated: { ...gated, digest, gateVersion: 'edited' },
+    });
   }
 
   /** Stores a change of the run that a next attempt reads. */
