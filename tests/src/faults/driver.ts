@@ -99,8 +99,11 @@ class Stage {
     return started;
   }
 
-  /** Waits until all is calm, judges every system, ends those of the case and a standing one that did wrong. */
-  async judge(failed: boolean): Promise<{ harm: Counts; problems: string[] }> {
+  /**
+   * Waits until all is calm, judges every system, ends those of the case and a standing one that did wrong. `found` is what
+   * the case has had judged itself.
+   */
+  async judge(failed: boolean, found: readonly Finding[]): Promise<{ harm: Counts; problems: string[] }> {
     const harm = noHarm();
     const problems: string[] = [];
     const add = (findings: readonly Finding[]) => {
@@ -109,6 +112,7 @@ class Stage {
         problems.push(`${id}: ${what}`);
       }
     };
+    add(found);
     for (const system of [...(this.#standing === undefined ? [] : [this.#standing]), ...this.#own]) {
       try {
         // A case that failed may have left calls that wait, and processes that sleep.
@@ -148,6 +152,7 @@ const noHarm = (): Counts => ({ lost: 0, doubled: 0, stale_write: 0, sse_gap: 0,
 async function runCase(each: FaultCase, stage: Stage, { tier, seed, runs, print }: SuiteOptions): Promise<CaseOutcome> {
   const began = performance.now();
   const problems: string[] = [];
+  const found: Finding[] = [];
   let report: CaseReport = { detail: '' };
   const context: CaseContext = {
     tier,
@@ -158,6 +163,7 @@ async function runCase(each: FaultCase, stage: Stage, { tier, seed, runs, print 
     pick: (of) => of[tier],
     standing: () => stage.standing(),
     start: (options) => stage.start(options),
+    judge: (history) => void found.push(...checkHistory(history)),
     note: (line) => print(`  ${line}`),
   };
   try {
@@ -165,7 +171,7 @@ async function runCase(each: FaultCase, stage: Stage, { tier, seed, runs, print 
   } catch (error) {
     problems.push(error instanceof Error ? (error.stack ?? error.message) : String(error));
   }
-  const judged = await stage.judge(problems.length > 0);
+  const judged = await stage.judge(problems.length > 0, found);
   return {
     id: each.id,
     profile: stage.profile,

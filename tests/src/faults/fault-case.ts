@@ -1,4 +1,5 @@
 import type { Profile } from '../profiles.js';
+import type { History } from './checker/history.js';
 import type { FaultSystem, FaultSystemOptions } from './fault-system.js';
 import type { Random } from './random.js';
 
@@ -43,6 +44,8 @@ export interface CaseContext {
   standing(): Promise<FaultSystem>;
   /** A system of the case's own; judged and ended after the case. The standing one is ended before: list such cases last. */
   start(options?: FaultSystemOptions): Promise<FaultSystem>;
+  /** Judges the history of a system that the case has started itself, as those of the suite are judged after the case. */
+  judge(history: History): void;
   /** A line below the table's row; for figures that fit no column. */
   note(line: string): void;
 }

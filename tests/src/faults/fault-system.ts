@@ -112,6 +112,8 @@ export interface FaultSystem
   settled(timeoutMs?: number): Promise<void>;
   /** When the run was the death of a process: milliseconds of the machine's clock. */
   deaths(runId: string): readonly number[];
+  /** Requests that a case sent itself, under one idempotency key: the runs that the answers named are accepted ones. */
+  noteKeyed(request: Omit<KeyedRequest, 'tenantId'>): void;
   /** A person wants this call tried again: it may act once more. */
   noteRetry(callId: string): void;
   history(): Promise<History>;
@@ -376,6 +378,10 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     whole,
     settled,
     deaths: (runId) => deathsIn(path.join(deaths.path, runId)),
+    noteKeyed: (request) => {
+      requests.push({ tenantId, ...request });
+      accepted.push(...new Set(request.runIds));
+    },
     noteRetry: (callId) => void retried.set(callId, (retried.get(callId) ?? 0) + 1),
     history,
     async end() {
