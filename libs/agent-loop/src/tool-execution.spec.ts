@@ -1,5 +1,5 @@
 import { AppError, type EffectClass, type ToolExecution } from '@codedock/domain';
-import type { GateHook } from '@codedock/hooks';
+import type { GateHook, ToolCallDecision } from '@codedock/hooks';
 import { loopFixture } from './testing/loop-fixture.js';
 import { done, failed, type TestTool } from './testing/memory-tools.js';
 import { call, say } from './testing/scripted-model.js';
@@ -87,6 +87,95 @@ describe('retries', () => {
     );
     await f.run();
     expect(f.tools.invocations).toHaveLength(1);
+  });
+
+  describe('when the policies are others by then', () => {
+    const replaced = (decision: ToolCallDecision, first: ToolExecution = failed(), tool: Partial<TestTool> = {}) => {
+      const gate = jest.fn((): ToolCallDecision => (gate.mock.calls.length === 1 ? { kind: 'proceed' } : decision));
+      const f = executing(
+        {
+          effect: 'pure',
+          run: ({ n }) => {
+            f.policies.version = 'v2';
+            return n === 1 ? first : done();
+          },
+          ...tool,
+        },
+        { hooks: { beforeToolCall: gate } },
+      );
+      return { f, gate };
+    };
+
+    it.each<[string, ToolCallDecision, number, unknown]>([
+      ['blocks', { kind: 'block', reason: 'new rule' }, 1, 'Blocked: new rule'],
+      ['skips', { kind: 'skip', result: 'cached' }, 1, 'cached'],
+      [
+        'asks',
+        { kind: 'ask', reasons: [{ by: 'p', reason: 'r' }] },
+        1,
+        'Failed, and not executed again: a policy now wants it approved.',
+      ],
+      [
+        'changes the arguments',
+        { kind: 'proceed', arguments: { other: 1 } },
+        1,
+        'Failed, and not executed again: a policy has changed its arguments since.',
+      ],
+      ['proceeds', { kind: 'proceed' }, 2, 'ok'],
+    ])('they are asked before the next execution: one that %s', async (_, decision, executions, told) => {
+      const { f, gate } = replaced(decision);
+      expect(await f.run()).toMatchObject({ kind: 'ended', end: { status: 'completed' } });
+      expect(gate).toHaveBeenCalledTimes(2);
+      expect(f.tools.invocations).toHaveLength(executions);
+      expect(f.journal.filter((entry) => entry.startsWith('executionStarted'))).toHaveLength(executions);
+      expect(f.told()).toEqual([told]);
+    });
+
+    it('a block ends the call as failed, in the name of the hook', async () => {
+      const { f } = replaced({ kind: 'block', reason: 'new rule' });
+      await f.run();
+      expect(f.journal).toContain('executionFinished tool 1 failed hook');
+    });
+
+    it('an unknown outcome is not told as a failure', async () => {
+      const { f } = replaced({ kind: 'ask', reasons: [{ by: 'p', reason: 'r' }] }, unknown);
+      await f.run();
+      expect(f.told()).toEqual([expect.stringMatching(/^Without an outcome, and not executed again/)]);
+    });
+
+    it('an abort ends the run', async () => {
+      const { f } = replaced({ kind: 'abort', reason: 'no' });
+      expect(await f.run()).toMatchObject({ kind: 'ended', end: { stopReason: 'aborted_by_hook' } });
+      expect(f.tools.invocations).toHaveLength(1);
+    });
+  });
+
+  it('asks nobody again while the policies are the same', async () => {
+    const gate = jest.fn((): ToolCallDecision => ({ kind: 'proceed' }));
+    await executing({ effect: 'pure', run: () => failed() }, { hooks: { beforeToolCall: gate } }).run();
+    expect(gate).toHaveBeenCalledTimes(1);
+  });
+
+  it('a tool that is gone, or has become effectful, is not executed again', async () => {
+    const gone = executing({
+      effect: 'pure',
+      run: () => {
+        gone.tools.replace([]);
+        return failed();
+      },
+    });
+    await gone.run();
+    expect(gone.told()).toEqual(['Failed, and not executed again: there is no tool tool any more.']);
+    const effectful = executing({
+      effect: 'pure',
+      run: () => {
+        effectful.tools.replace([{ name: 'tool', effect: 'effectful' }]);
+        return failed('broken');
+      },
+    });
+    await effectful.run();
+    expect(effectful.tools.invocations).toHaveLength(1);
+    expect(effectful.told()).toEqual([{ error: 'broken' }]);
   });
 
   it('tells the model that an outcome is unknown', async () => {

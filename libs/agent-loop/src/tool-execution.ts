@@ -27,8 +27,8 @@ export async function executeCall(dispatch: Dispatch, ready: ReadyCall): Promise
   for (let question = 0; question < QUESTIONS; question += 1) {
     standing = await confirmCall(dispatch, standing.call);
     if (standing.kind !== 'ready') return standing;
-    const { call, gated, tool } = standing;
-    if (await started(dispatch, call, call.executions + 1, gated)) return execute(dispatch, standing, tool);
+    const { call, gated } = standing;
+    if (await started(dispatch, call, call.executions + 1, gated)) return execute(dispatch, standing);
     standing = await gateCall(dispatch, call);
     if (standing.kind !== 'ready') return standing;
   }
@@ -50,17 +50,28 @@ async function started({ attempt, bounds }: Dispatch, call: ToolCall, n: number,
   }
 }
 
-/** Executions of a call whose first one, number `call.executions + 1`, is committed. */
-async function execute(dispatch: Dispatch, { call, gated }: ReadyCall, tool: ToolDefinition): Promise<CallStanding> {
+/**
+ * Executions of a call whose first one, number `call.executions + 1`, is committed. Before each further one the call is
+ * held against the policies that would be asked now.
+ */
+async function execute(dispatch: Dispatch, first: ReadyCall): Promise<CallStanding> {
   const { attempt } = dispatch;
   const { ledger } = attempt.ports;
-  for (let n = call.executions + 1; ; n += 1) {
+  let ready = first;
+  for (let n = first.call.executions + 1; ; n += 1) {
+    const { call, tool } = ready;
     const outcome = await executeOnce(dispatch, call, tool, n);
     if (!repeats(dispatch, call, tool, outcome, n)) return finished(dispatch, call, n, outcome);
     const error = outcome.kind === 'unknown' ? outcome.error : (outcome.result.error ?? 'the tool failed');
     attempt.note(ledger.executionRetried(call, n, wellFormedText(error)));
     await backOff(dispatch, n);
-    await attempt.commit(ledger.executionStarted(call, n + 1, gated), dispatch.bounds);
+    const left: ToolCall = { ...call, state: 'executing', executions: n };
+    const again = await askedAgain(dispatch, left, outcome.kind === 'unknown' ? 'Without an outcome' : 'Failed');
+    if (again.kind !== 'ready') return finished(dispatch, call, n, again);
+    // A tool that is effectful by now, or a seal that is another: what came out last is what there is.
+    if (again.tool.effect === 'effectful') return finished(dispatch, call, n, outcome);
+    if (!(await started(dispatch, again.call, n + 1, again.gated))) return finished(dispatch, call, n, outcome);
+    ready = again;
   }
 }
 
@@ -165,16 +176,23 @@ export async function recoverCall(dispatch: Dispatch, call: ToolCall): Promise<C
   if (call.effect === 'effectful' || tool?.effect === 'effectful') {
     return finished(dispatch, call, call.executions, interrupted);
   }
-  const again =
-    tool === undefined ? refusal(`there is no tool ${call.name} any more`) : await askedAgain(dispatch, call, tool);
+  const again = await askedAgain(dispatch, call, 'Interrupted');
   if (again.kind !== 'ready') return finished(dispatch, call, call.executions, again);
   const committed = await started(dispatch, again.call, call.executions + 1, again.gated);
-  return committed ? execute(dispatch, again, again.tool) : finished(dispatch, call, call.executions, interrupted);
+  return committed ? execute(dispatch, again) : finished(dispatch, call, call.executions, interrupted);
 }
 
-/** A repeated execution cannot wait for a person, nor run with other arguments under the key of the first. */
-async function askedAgain(dispatch: Dispatch, call: ToolCall, tool: ToolDefinition): Promise<ReadyCall | Outcome> {
+/** What became of the execution before, as the model is told of a call that is not executed again. */
+type Before = 'Interrupted' | 'Failed' | 'Without an outcome';
+
+/**
+ * A further execution, held against the policies that would be asked now: they are, if they are no longer the same. It
+ * cannot wait for a person, nor run with other arguments under the key of the first.
+ */
+async function askedAgain(dispatch: Dispatch, call: ToolCall, before: Before): Promise<ReadyCall | Outcome> {
   const { ports } = dispatch.attempt;
+  const tool = ports.tools.lookup(call.name);
+  if (tool === undefined) return refusal(before, `there is no tool ${call.name} any more`);
   const gateVersion = ports.gateVersionOf(tool.name);
   const { gated } = call;
   const digest = seal(dispatch, call, tool);
@@ -184,8 +202,9 @@ async function askedAgain(dispatch: Dispatch, call: ToolCall, tool: ToolDefiniti
     const { result, source } = decision;
     return { kind: 'result', result, source: source === 'person' ? 'host' : source };
   }
-  if (!jsonEqual(decision.args, call.arguments)) return refusal('a policy has changed its arguments since');
-  if (decision.reasons.length > 0 && gated?.decision !== 'ask') return refusal('a policy now wants it approved');
+  if (!jsonEqual(decision.args, call.arguments)) return refusal(before, 'a policy has changed its arguments since');
+  if (decision.reasons.length > 0 && gated?.decision !== 'ask')
+    return refusal(before, 'a policy now wants it approved');
   const renewed: GatedCall = {
     digest,
     gateVersion,
@@ -196,6 +215,6 @@ async function askedAgain(dispatch: Dispatch, call: ToolCall, tool: ToolDefiniti
   return { kind: 'ready', call: { ...call, gated: renewed }, tool, gated: renewed };
 }
 
-function refusal(why: string): Outcome {
-  return { kind: 'result', result: failedResult(`Interrupted, and not executed again: ${why}.`), source: 'host' };
+function refusal(before: Before, why: string): Outcome {
+  return { kind: 'result', result: failedResult(`${before}, and not executed again: ${why}.`), source: 'host' };
 }
