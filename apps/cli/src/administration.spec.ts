@@ -22,6 +22,10 @@ const ANSWERS: Readonly<Record<string, object>> = {
   'GET /v1/audit': {
     items: [{ occurredAt: 'then', actor: 'ann', action: 'key.created', target: 'ci', detail: { scopes: ['runs'] } }],
   },
+  'GET /v1/tool-calls': {
+    items: [{ id: 'c1', sessionId: 's1', runId: 'r1', name: 'pay', createdAt: 'then', arguments: { amount: 5 } }],
+    nextCursor: null,
+  },
   'POST /v1/secrets/reencrypt': { keyId: 'abc', pluginSecrets: 2, webhooks: 1, unreadable: 0 },
 };
 
@@ -95,6 +99,11 @@ it('memory is that of a session, a user or the tenant', async () => {
     { method: 'DELETE', url: '/v1/memory/colour?scope=tenant' },
   ]);
   await expect(codedock('memory', 'list', '--user', 'a', '--session', 'b')).rejects.toThrow('either');
+});
+
+it('tool-calls list shows those whose outcome nobody knows', async () => {
+  expect(await codedock('tool-calls', 'list')).toMatch(/c1 +s1 +r1 +pay +then +{"amount":5}/);
+  expect(gateway.asked).toEqual([{ method: 'GET', url: '/v1/tool-calls?state=unknown' }]);
 });
 
 it('audit and secrets are shown', async () => {

@@ -5,16 +5,38 @@ import { print, table } from './output.js';
 
 interface ToolCall {
   id: string;
+  sessionId: string;
   runId: string;
+  createdAt: string;
   name: string;
   state: string;
   settledBy?: string;
   arguments: unknown;
 }
 
-/** `codedock tool-calls show|resolve`. */
+/** `codedock tool-calls list|show|resolve`. */
 export function toolCallsCommand(): Command {
   const calls = new Command('tool-calls').description('See tool calls, and say what became of one nobody knows of.');
+
+  calls
+    .command('list')
+    .description('calls whose outcome nobody knows, across sessions, newest first')
+    .action(async (_options: unknown, command: Command) => {
+      const answer = await apiClient(command).call<{ items: ToolCall[] }>('GET', '/v1/tool-calls?state=unknown');
+      print(command, answer, () =>
+        table(
+          ['call', 'session', 'run', 'tool', 'asked for', 'arguments'],
+          answer.items.map((call) => [
+            call.id,
+            call.sessionId,
+            call.runId,
+            call.name,
+            call.createdAt,
+            JSON.stringify(call.arguments),
+          ]),
+        ),
+      );
+    });
 
   calls
     .command('show')

@@ -10,7 +10,7 @@ export { type OpenGate, openGate } from './open-gate.js';
 export { type ParkRun, parkRun } from './park-run.js';
 export type { RunIncident, RunPorts } from './ports.js';
 export { type Reconciler, type ReconcilerOptions, reconcileOnce, startReconciler } from './reconcile.js';
-export { type PlacedToolCall, type ResolveToolCall, resolveToolCall } from './resolve-tool-call.js';
+export { type ResolveToolCall, resolveToolCall } from './resolve-tool-call.js';
 export { type DecisionJudge, sealedDecisions } from './sealed-decisions.js';
 export { type StartedRun, type StartRun, startRun } from './start-run.js';
 export { type TerminateRun, terminateRun } from './terminate-run.js';

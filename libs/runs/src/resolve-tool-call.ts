@@ -1,4 +1,5 @@
-import { type JsonValue, outputForModel, type ToolCall, type ToolResult } from '@codedock/domain';
+import { type JsonValue, outputForModel, type ToolResult } from '@codedock/domain';
+import type { PlacedToolCall } from '@codedock/store';
 import { publishEvents } from './after-commit.js';
 import type { RunPorts } from './ports.js';
 
@@ -15,9 +16,6 @@ export interface ResolveToolCall {
   /** The API key. */
   readonly actor: { readonly id: string; readonly name: string };
 }
-
-/** A tool call with where it belongs. */
-export type PlacedToolCall = ToolCall & { readonly runId: string; readonly sessionId: string };
 
 const STATES = { happened: 'succeeded', did_not: 'failed', retry: 'approved' } as const;
 const TEXTS = {

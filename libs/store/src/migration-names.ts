@@ -12,4 +12,6 @@ export const MIGRATIONS: readonly string[] = [
   '20261207000000_retention',
   '20261207000001_checkpoint_retention',
   '20261209000000_four_eyes_on_retries',
+  '20261209000001_unknown_calls',
+  '20261209000002_former_unknown_calls',
 ];

@@ -19,9 +19,24 @@ export interface ResolveCall {
   readonly eventId: string;
 }
 
+/** A tool call with where and when it belongs. */
+export type PlacedToolCall = ToolCall & {
+  readonly runId: string;
+  readonly sessionId: string;
+  readonly createdAt: string;
+};
+
 export interface ToolCallStore {
   /** Throws not_found. */
-  get(tenantId: string, callId: string): Promise<ToolCall & { readonly runId: string; readonly sessionId: string }>;
+  get(tenantId: string, callId: string): Promise<PlacedToolCall>;
+  /** Calls of unknown outcome of all sessions, newest first; `before` is the id of the last call of the former page. */
+  unknown(input: {
+    tenantId: string;
+    sessionId?: string;
+    runId?: string;
+    limit: number;
+    before?: string;
+  }): Promise<PlacedToolCall[]>;
   list(tenantId: string, runId: string): Promise<ToolCall[]>;
   /**
    * Resolves an `unknown` call: state, result, what the model is told, event and audit in one transaction. The same word

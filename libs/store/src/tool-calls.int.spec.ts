@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { type Message, mayMoveCall, runEnd, TOOL_CALL_STATES } from '@codedock/domain';
 import { createTestStore, TEST_CONFIG, TEST_SEAL, type TestTenant, testEvent, testTenant } from '@codedock/testkit';
 import { Client } from 'pg';
@@ -264,6 +266,70 @@ describe('tool calls', () => {
         });
       },
     );
+
+    describe('is listed across sessions', () => {
+      const listed = async (more: { sessionId?: string; runId?: string; limit?: number; before?: string } = {}) =>
+        (await store.toolCalls.unknown({ tenantId: tenant.tenantId, limit: 50, ...more })).map(({ id }) => id);
+      async function elsewhere(told: boolean) {
+        const sessionId = await tenant.session();
+        run = { sessionId, runId: (await tenant.accept(sessionId)).run.id };
+        await tenant.lease(run.runId);
+        return { ...run, ...(await unknownCall(told)) };
+      }
+      // Only what a test makes is listed to it.
+      beforeEach(async () => {
+        tenant = await testTenant(store);
+      });
+
+      it('newest first, a page at a time, until it is resolved', async () => {
+        const first = await elsewhere(true);
+        const second = await elsewhere(false);
+        expect(await listed()).toEqual([first.callId]);
+        // The end of a run leaves what was executing.
+        await tenant.end(second, 1, runEnd('cancelled'));
+        const third = await elsewhere(true);
+        expect(await listed()).toEqual([third.callId, second.callId, first.callId]);
+        expect(await listed({ limit: 1, before: third.callId })).toEqual([second.callId]);
+        expect(await listed({ sessionId: first.sessionId })).toEqual([first.callId]);
+        expect(await listed({ runId: third.runId })).toEqual([third.callId]);
+        expect(await listed({ before: 'x' })).toEqual([]);
+        const [call] = await store.toolCalls.unknown({ tenantId: tenant.tenantId, limit: 1 });
+        expect(call).toEqual(await store.toolCalls.get(tenant.tenantId, third.callId));
+        expect(call).toMatchObject({ sessionId: third.sessionId, state: 'unknown', createdAt: expect.any(String) });
+
+        await resolve(second.callId, 'failed');
+        expect(await listed()).toEqual([third.callId, first.callId]);
+        // A page begins after a call that was resolved meanwhile.
+        expect(await listed({ before: second.callId })).toEqual([first.callId]);
+        const stranger = await testTenant(store);
+        expect(await store.toolCalls.unknown({ tenantId: stranger.tenantId, limit: 5 })).toEqual([]);
+        await observer.query('DELETE FROM sessions WHERE id = $1', [first.sessionId]);
+        expect(await listed()).toEqual([third.callId]);
+      });
+
+      it('not while it is to be tried again, and again when it was not', async () => {
+        const { turnId, callId, other } = await elsewhere(true);
+        await parkedFor(other, turnId, 'replied');
+        await resolve(callId, 'approved');
+        expect(await listed()).toEqual([]);
+        const fenced = await store.runs.fence(run.runId, { running: false });
+        await tenant.end(run, fenced?.token ?? 0, runEnd('cancelled'));
+        expect(await listed()).toEqual([callId]);
+      });
+
+      it('also when it is from before there was a list', async () => {
+        await observer.query('ALTER TABLE tool_calls DISABLE TRIGGER tool_calls_list_unknown');
+        const former = await elsewhere(true).finally(() =>
+          observer.query('ALTER TABLE tool_calls ENABLE TRIGGER tool_calls_list_unknown'),
+        );
+        const newer = await elsewhere(true);
+        expect(await listed()).toEqual([newer.callId]);
+        const migrations = path.resolve(__dirname, '../../../prisma/migrations');
+        const migration = path.join(migrations, '20261209000002_former_unknown_calls/migration.sql');
+        await observer.query(readFileSync(migration, 'utf8'));
+        expect(await listed()).toEqual([newer.callId, former.callId]);
+      });
+    });
 
     describe('where the creator of a run may not approve', () => {
       async function strictCall() {

@@ -248,8 +248,8 @@ describe('four eyes', () => {
 });
 
 describe('a call of unknown outcome', () => {
-  async function unknown() {
-    const inStore = new StoreTenant(gateway.store, tenant.id);
+  async function unknown(owner = tenant) {
+    const inStore = new StoreTenant(gateway.store, owner.id);
     const sessionId = await inStore.session();
     const { run } = await inStore.accept(sessionId);
     const target = { runId: run.id, sessionId };
@@ -257,7 +257,7 @@ describe('a call of unknown outcome', () => {
     const { callIds } = await inStore.turnWithCalls(target, 1, 1);
     const callId = callIds[0] ?? '';
     await gateway.store.ledger.append({
-      tenantId: tenant.id,
+      tenantId: owner.id,
       sessionId,
       run: { runId: run.id, token: 1 },
       events: [],
@@ -296,6 +296,36 @@ describe('a call of unknown outcome', () => {
     expect(await resolve(callId, { outcome: 'did_not' })).toMatchObject({ status: 409, body: { code: 'conflict' } });
     const told = (await get(`/v1/sessions/${sessionId}/messages`)).body.items.at(-1);
     expect(told).toMatchObject({ role: 'tool', content: { callId, output: { receipt: 7 } } });
+  });
+
+  it('is listed across sessions, a page at a time, to approvers and runners of its tenant, until it is resolved', async () => {
+    const owner = await gateway.tenant('unknown');
+    const first = await unknown(owner);
+    const second = await unknown(owner);
+    const list = (query: string, key = owner.key) => gateway.send('GET', `/v1/tool-calls?${query}`, { key });
+    const page = await list('state=unknown&limit=1');
+    expect(page).toMatchObject({
+      status: 200,
+      body: { items: [{ id: second.callId, sessionId: second.sessionId, runId: second.runId, state: 'unknown' }] },
+    });
+    expect((await list(`state=unknown&limit=1&cursor=${page.body.nextCursor}`)).body).toMatchObject({
+      items: [{ id: first.callId }],
+      nextCursor: null,
+    });
+    expect((await list(`state=unknown&sessionId=${first.sessionId}`)).body.items).toMatchObject([{ id: first.callId }]);
+    expect(page.body.items[0]).toEqual(
+      (await gateway.send('GET', `/v1/tool-calls/${second.callId}`, { key: owner.key })).body,
+    );
+    await resolve(second.callId, { outcome: 'did_not' }, owner.key);
+    const { key: approver } = await owner.newKey(['approvals']);
+    expect((await list('state=unknown', approver)).body.items).toMatchObject([{ id: first.callId }]);
+    const { key: admin } = await owner.newKey(['admin']);
+    expect((await list('state=unknown', admin)).status).toBe(403);
+    const stranger = await gateway.tenant('stranger to the unknown');
+    expect((await list('state=unknown', stranger.key)).body).toEqual({ items: [], nextCursor: null });
+    for (const query of ['', 'state=executing', 'state=unknown&limit=0', 'state=unknown&cursor=x']) {
+      expect(await list(query)).toMatchObject({ status: 422, body: { code: 'invalid_request' } });
+    }
   });
 
   it('is not tried again after its run, and takes no field that does not go with the outcome', async () => {

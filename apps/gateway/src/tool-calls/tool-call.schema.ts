@@ -1,6 +1,6 @@
 import { TOOL_CALL_STATES } from '@codedock/domain';
 import { z } from 'zod';
-import { id, json } from '../http/shapes.js';
+import { id, instant, json, page, pageOf } from '../http/shapes.js';
 
 export const toolCall = z
   .object({
@@ -27,8 +27,19 @@ export const toolCall = z
     denialReason: z.string().optional(),
     settledBy: z.string().optional().describe('A hook, the key that denied or resolved it, or `host`.'),
     approvalId: id.optional().describe('The newest approval that holds it.'),
+    createdAt: instant.describe('When the model asked for it.'),
   })
   .meta({ id: 'ToolCall' });
+
+export const toolCallPage = pageOf(toolCall).meta({ id: 'ToolCallPage' });
+
+export const listToolCalls = z.strictObject({
+  ...page,
+  state: z.enum(['unknown']).describe('Calls whose outcome nobody knows, until a person resolves them.'),
+  sessionId: id.optional(),
+  runId: id.optional(),
+});
+export type ListToolCalls = z.infer<typeof listToolCalls>;
 
 export const resolveToolCall = z
   .strictObject({

@@ -1,12 +1,19 @@
 import { resolveToolCall as resolve } from '@codedock/runs';
-import { Body, Controller, Inject, Param } from '@nestjs/common';
+import { Body, Controller, Inject, Param, Query } from '@nestjs/common';
 import { By, type Caller } from '../auth/caller.js';
 import { Endpoint } from '../http/endpoint.js';
-import { defined } from '../http/shapes.js';
+import { defined, toPage } from '../http/shapes.js';
 import { notFound } from '../http/validation.js';
 import { noticingBus } from '../runs/plugin-notices.js';
 import { PLUGIN_HOSTS, type PluginHosts, RUN_PORTS, type RunPorts, STORE, type Store } from '../tokens.js';
-import { type ResolveToolCall, resolveToolCall, toolCall } from './tool-call.schema.js';
+import {
+  type ListToolCalls,
+  listToolCalls,
+  type ResolveToolCall,
+  resolveToolCall,
+  toolCall,
+  toolCallPage,
+} from './tool-call.schema.js';
 
 const TAG = 'Tool calls';
 
@@ -18,6 +25,22 @@ export class ToolCallsController {
     @Inject(RUN_PORTS) private readonly ports: RunPorts,
     @Inject(PLUGIN_HOSTS) private readonly hosts: PluginHosts,
   ) {}
+
+  @Endpoint('GET', '', {
+    summary: 'List calls whose outcome is unknown across sessions, newest first',
+    tag: TAG,
+    scopes: ['runs', 'approvals'],
+    query: listToolCalls,
+    answers: { 200: { description: 'A page of tool calls.', schema: toolCallPage } },
+  })
+  async list(@By() { tenantId }: Caller, @Query() { limit, cursor, sessionId, runId }: ListToolCalls) {
+    const found = await this.store.toolCalls.unknown({
+      tenantId,
+      limit: limit + 1,
+      ...defined({ before: cursor, sessionId, runId }),
+    });
+    return toPage(found, limit);
+  }
 
   @Endpoint('GET', ':callId', {
     summary: 'Get a tool call: what was asked for, what became of it',
