@@ -24,13 +24,14 @@ const SCRIPT: RunInput['script'] = [{ toolCalls: [{ name: 'ping', arguments: {} 
 
 /**
  * Begins to start runs, each in a new session and under an idempotency key. `mayEnd` says which other ends than completion
- * are right; default: none.
+ * are right; default: none. `attend` does what each run needs of a person.
  */
 export function startLoad(
   system: FaultSystem,
   lanes: number,
   script: RunInput['script'] = SCRIPT,
   mayEnd: (run: RunView) => boolean = () => false,
+  attend: (run: RunView) => Promise<void> = async () => undefined,
 ): Load {
   const runIds: string[] = [];
   const first = system.answers.length;
@@ -38,6 +39,7 @@ export function startLoad(
   const lane = async () => {
     while (!over) {
       const run = await system.start({ script, idempotencyKey: randomUUID() });
+      await attend(run);
       const ended = await system.waitForEnd(run.id);
       if (ended.status !== 'completed' && !mayEnd(ended))
         throw new Error(`run ${run.id} is ${ended.status} (${ended.stopReason})`);

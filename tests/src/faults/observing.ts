@@ -91,16 +91,32 @@ export function lostItsRunner({ runners }: Pick<FaultSystem, 'runners'>, runId: 
 
 const outputsOf = (runners: FaultSystem['runners']) => runners.map((runner) => runner.stdout());
 
-/** Approves everything that a run waits for, once it waits. */
+/**
+ * Approves everything that a run waits for, once it waits. Sent again until it is answered as done: the same decision once
+ * more is right, and so is `approval_decided` where the calls are approved. Throws at any answer that is no refusal for now.
+ */
 export async function approveAll(system: FaultSystem, runId: string): Promise<void> {
   const approval = await openApproval(system, runId);
-  await eventually(
+  const wrong = await eventually(
     async () => {
       const answer = await decide(system, approval, 'approve');
-      if (answer !== 200) throw new Error(`status ${answer}`);
+      if (answer === 200) return { answer: undefined };
+      if (answer === 409 && (await isApproved(system, approval))) return { answer: undefined };
+      if (answer !== 409 && answer !== 429 && answer !== 503) return { answer };
+      throw new Error(`status ${answer}`);
     },
     { timeoutMs: 60_000, what: 'the approval to be decided' },
   );
+  if (wrong.answer !== undefined) throw new Error(`a decision for run ${runId} is answered with ${wrong.answer}`);
+}
+
+/** Whether every call of an approval is approved, as its rows say. */
+async function isApproved({ db }: Pick<FaultSystem, 'db'>, { id }: SeenApproval): Promise<boolean> {
+  const { rows } = await db.query(
+    "SELECT 1 FROM approval_calls WHERE approval_id = $1 AND decision IS DISTINCT FROM 'approve'",
+    [id],
+  );
+  return rows.length === 0;
 }
 
 /** A question for a person, with the calls it is about. */
