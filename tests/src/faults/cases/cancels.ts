@@ -14,7 +14,8 @@ export const cancelledRuns: FaultCase = {
     const rounds = context.pick({ short: 3, long: 50 });
     const cancelMs: number[] = [];
     for (let round = 0; round < rounds; round += 1) {
-      const streaming = await system.start({ script: [{ chunks: Array(200).fill('x'), chunkDelayMs: 50 }] });
+      // Longer than a busy machine takes to start the others.
+      const streaming = await system.start({ script: [{ chunks: Array(2_400).fill('x'), chunkDelayMs: 50 }] });
       const hanging = await system.start({ script: [{ text: 'a', hang: true }] });
       const deaf = await system.start({ script: [{ text: 'a', hang: true, ignoreAbort: true }] });
       const { run: acting } = await startActing(system, TOOLS.effectful);
