@@ -11,7 +11,7 @@ export const cancelledRuns: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
-    const rounds = context.pick({ short: 3, long: 50 });
+    const rounds = context.pick({ short: 3, long: 20 });
     const cancelMs: number[] = [];
     for (let round = 0; round < rounds; round += 1) {
       // Longer than a busy machine takes to start the others.
@@ -49,7 +49,7 @@ export const cancelRaces: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
-    const rounds = context.pick({ short: 15, long: 400 });
+    const rounds = context.pick({ short: 15, long: 150 });
     const won: Record<string, number> = {};
     for (let round = 0; round < rounds; round += 1) {
       const quick = await system.start({ script: [{ text: 'done' }] });

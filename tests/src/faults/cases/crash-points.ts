@@ -40,7 +40,7 @@ export const crashPoints: FaultCase = {
   async run(context) {
     const system = await context.standing();
     const points = Object.keys(CRASH_POINTS) as CrashPoint[];
-    const rounds = context.pick({ short: 1, long: 8 });
+    const rounds = context.pick({ short: 1, long: 5 });
     const resumeMs: number[] = [];
     for (let round = 0; round < rounds; round += 1) {
       for (let index = 0; index < points.length; index += TOGETHER) {

@@ -26,7 +26,7 @@ export const drainedRunners: FaultCase = {
   profiles: EACH_PROFILE,
   async run(context) {
     const system = await context.standing();
-    const rounds = context.pick({ short: 1, long: 4 });
+    const rounds = context.pick({ short: 1, long: 3 });
     const drainMs: number[] = [];
     const drained: Drained[] = [];
     let lanesOver = false;

@@ -28,7 +28,7 @@ export const killedServices: FaultCase = {
     const load = startLoad(system, LANES, ACTING, failedClosed);
     let runIds: readonly string[];
     try {
-      for (let round = 0; round < context.pick({ short: 1, long: 10 }); round += 1) {
+      for (let round = 0; round < context.pick({ short: 1, long: 4 }); round += 1) {
         for (const [service, kill] of Object.entries(KILLS)) {
           const before = load.completed();
           await eventually(() => load.completed() > before, { timeoutMs: 60_000, what: 'the load to go on' });

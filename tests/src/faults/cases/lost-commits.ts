@@ -19,7 +19,7 @@ export const lostCommits: FaultCase = {
   tiers: EACH_TIER,
   profiles: EACH_PROFILE,
   async run(context) {
-    const wanted = context.pick({ short: 10, long: 500 });
+    const wanted = context.pick({ short: 10, long: 300 });
     // Among many runs one must not lose so many in a row that it counts as one that kills its runners.
     const share = context.pick({ short: 0.2, long: 0.08 });
     const lost = new Map<string, number>();

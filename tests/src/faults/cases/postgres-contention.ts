@@ -51,7 +51,7 @@ async function conflictsUnderLoad(
   system: FaultSystem,
   admin: pg.Pool,
 ): Promise<{ readonly conflicts: number; readonly doubled: number }> {
-  const wanted = context.pick({ short: 20, long: 1_000 });
+  const wanted = context.pick({ short: 20, long: 500 });
   await admin.query('CREATE SEQUENCE faults_conflicts MINVALUE 0');
   await admin.query('GRANT ALL ON SEQUENCE faults_conflicts TO PUBLIC');
   // A sequence keeps what is rolled back.

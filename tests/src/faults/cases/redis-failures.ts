@@ -22,7 +22,7 @@ export const killedRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 1, long: 10 }, [
+    underLoad(context, { short: 1, long: 5 }, [
       { harm: (redis) => redis.kill(), heal: (redis) => redis.restart() },
       { harm: (redis) => redis.kill(), heal: (redis) => redis.restart({ empty: true }) },
     ]),
@@ -35,7 +35,7 @@ export const emptiedRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 2, long: 10 }, [
+    underLoad(context, { short: 2, long: 5 }, [
       { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), frozen: true },
     ]),
 };
@@ -47,7 +47,7 @@ export const fullRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 1, long: 10 }, [
+    underLoad(context, { short: 1, long: 5 }, [
       {
         harm: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '1'),
         heal: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '0'),
