@@ -108,7 +108,7 @@ export interface FaultSystem
   aliveRunners(): readonly TestProcess[];
   /** Resolves when as many runners and gateways as at first are ready. */
   whole(timeoutMs?: number): Promise<void>;
-  /** Resolves when every accepted run has ended and every client has seen the end of its session. */
+  /** Resolves when every accepted run has ended and every client has seen the end of its session, and has gone. */
   settled(timeoutMs?: number): Promise<void>;
   /** When the run was the death of a process: milliseconds of the machine's clock. */
   deaths(runId: string): readonly number[];
@@ -317,12 +317,12 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     );
     const sessions = await system.db.query<{ id: string; last_seq: string }>('SELECT id, last_seq FROM sessions');
     await Promise.all(
-      sessions.rows.map(({ id, last_seq }) =>
-        recorders
-          .get(id)
-          ?.until(Number(last_seq))
-          .catch(() => undefined),
-      ),
+      sessions.rows.map(async ({ id, last_seq }) => {
+        const recorder = recorders.get(id);
+        await recorder?.until(Number(last_seq)).catch(() => undefined);
+        // Thousands of sessions in one system: gateways keep no more than so many streams open.
+        recorder?.close();
+      }),
     );
   };
 
