@@ -17,15 +17,15 @@ export interface SmallDisk {
   remove(): Promise<void>;
 }
 
-/** Mounts one of so many MiB, in memory; or says why it cannot. */
+/** Mounts one of so many MiB, in memory; or says why it cannot, which is an error where `REQUIRE_MOUNTS` is 1. */
 export async function smallDisk(mebibytes: number): Promise<SmallDisk | { readonly missing: string }> {
-  if (process.getuid?.() !== 0) return { missing: 'only root may mount a file system' };
+  if (process.getuid?.() !== 0) return missing('only root may mount a file system');
   const folder = await temporaryFolder('codedock-disk-');
   try {
     await run('mount', ['-t', 'tmpfs', '-o', `size=${mebibytes}m,mode=0755`, 'codedock-faults', folder.path]);
   } catch (error) {
     await folder.remove();
-    return { missing: `no file system can be mounted here: ${String((error as { stderr?: string }).stderr).trim()}` };
+    return missing(`no file system can be mounted here: ${String((error as { stderr?: string }).stderr).trim()}`);
   }
   const ballast = path.join(folder.path, 'ballast');
   return {
@@ -46,4 +46,9 @@ export async function smallDisk(mebibytes: number): Promise<SmallDisk | { readon
       await folder.remove();
     },
   };
+}
+
+function missing(why: string): { readonly missing: string } {
+  if (process.env['REQUIRE_MOUNTS'] === '1') throw new Error(why);
+  return { missing: why };
 }
