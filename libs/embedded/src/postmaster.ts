@@ -8,8 +8,11 @@ import { untilTrue } from './until.js';
 export interface PostmasterFile {
   readonly pid: number;
   readonly port: number;
+  /** It takes connections, a standby those that only read. */
   readonly ready: boolean;
 }
+
+const READY: ReadonlySet<string> = new Set(['ready', 'standby']);
 
 /** Reads `postmaster.pid`; absent when there is none or it is not complete yet. */
 export async function readPostmasterFile(clusterDir: string): Promise<PostmasterFile | undefined> {
@@ -19,7 +22,7 @@ export async function readPostmasterFile(clusterDir: string): Promise<Postmaster
   if (!Number.isInteger(pid) || pid <= 0) {
     return undefined;
   }
-  return { pid, port: Number(lines[3]), ready: lines[7]?.trim() === 'ready' };
+  return { pid, port: Number(lines[3]), ready: READY.has(lines[7]?.trim() ?? '') };
 }
 
 /** The running server of `clusterDir` (a real path), verified by its process; absent when none runs. */

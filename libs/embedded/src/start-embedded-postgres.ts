@@ -180,6 +180,9 @@ async function ensureDatabase(adminUrl: string, credentials: Credentials): Promi
   const client = new Client({ connectionString: adminUrl });
   await client.connect();
   try {
+    // A standby has what its primary has, and takes no writes.
+    const { rows } = await client.query<{ standby: boolean }>('SELECT pg_is_in_recovery() AS standby');
+    if (rows[0]?.standby === true) return;
     const role = await client.query('SELECT 1 FROM pg_roles WHERE rolname = $1', [APP_ROLE]);
     const verb = role.rowCount ? 'ALTER' : 'CREATE';
     await client.query(

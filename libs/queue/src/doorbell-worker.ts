@@ -3,7 +3,7 @@ import type { TraceContext } from '@codedock/domain';
 import { reconnectDelay } from './backoff.js';
 import { queueBackendOf } from './queue-backend.js';
 import { asError, type QueueReporter } from './queue-reporter.js';
-import { requireNoEviction } from './redis-policy.js';
+import { requireNoEviction } from './redis/require-no-eviction.js';
 import { openRingListener, type RingListener } from './ring-listener.js';
 import { CONNECT_TIMEOUT_MS } from './run-queue.js';
 

@@ -1,5 +1,14 @@
 import type { Ring } from '@codedock/domain';
-import { createTestDatabase, describeWithRedis, eventually, startRedis, type TestRedis } from '@codedock/testkit';
+import {
+  createTestDatabase,
+  describeWithRedis,
+  eventually,
+  type RedisGroup,
+  startRedis,
+  startRedisCluster,
+  startRedisSentinels,
+  type TestRedis,
+} from '@codedock/testkit';
 import { Worker } from 'bullmq';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
@@ -400,5 +409,100 @@ describeWithRedis('the doorbell on Redis', () => {
       await worker.close();
       await bell.close();
     });
+  });
+});
+
+describeWithRedis('the doorbell on a Redis with Sentinels', () => suiteOfGroup(startRedisSentinels));
+describeWithRedis('the doorbell on a Redis Cluster', () => suiteOfGroup(startRedisCluster));
+
+function suiteOfGroup(start: () => Promise<RedisGroup>): void {
+  let group: RedisGroup;
+  suite(async () => {
+    group = await start();
+    const admins = group.ports.map((port) => new Redis(port, '127.0.0.1'));
+    return {
+      url: group.url,
+      async disconnectAll() {
+        for (const admin of admins) await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+      },
+      async connections() {
+        const lists = await Promise.all(admins.map((admin) => admin.call('CLIENT', 'LIST', 'TYPE', 'normal')));
+        const clients = lists.flatMap((list) => String(list).trim().split('\n'));
+        return clients.filter((client) => !client.includes('name=sentinel-')).length - admins.length;
+      },
+      async close() {
+        for (const admin of admins) admin.disconnect();
+        await group.stop();
+      },
+    };
+  });
+
+  it.each([
+    [
+      'took over',
+      async (bell: DoorbellConnection, ring: Ring) => {
+        await group.killMaster();
+        await expect(bell.ring(ring)).rejects.toMatchObject({ code: 'queue_unavailable' });
+        await group.takenOver();
+      },
+    ],
+    ['a living master handed over to', () => group.handOver()],
+  ])('rings at the server that %s, and the worker listens there', async (how, failOver) => {
+    const bell = await createDoorbell(group.url);
+    const [before, after] = [`before one ${how}`, `after one ${how}`];
+    const rung: string[] = [];
+    const worker = await createDoorbellWorker(group.url, {
+      concurrency: 2,
+      onRing: async (runId) => void rung.push(runId),
+    });
+    await bell.ring({ runId: before, doorbell: 1, priority: 1, trace: {} });
+    await eventually(() => expect(rung).toContain(before));
+    const ring: Ring = { runId: after, doorbell: 1, priority: 1, trace: {} };
+    await failOver(bell, ring);
+    await eventually(
+      async () => {
+        await bell.ring(ring);
+        return true;
+      },
+      { timeoutMs: 30_000 },
+    );
+    await eventually(() => expect(rung).toContain(after), { timeoutMs: 30_000 });
+    await worker.close();
+    await bell.close();
+    if (how === 'took over') await group.restore();
+  });
+
+  it('is refused when one of its masters evicts keys', async () => {
+    const admins = group.ports.map((port) => new Redis(port, '127.0.0.1'));
+    const set = (policy: string) => Promise.all(admins.map((admin) => admin.config('SET', 'maxmemory-policy', policy)));
+    await set('allkeys-lru');
+    await expect(createDoorbell(group.url)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining('noeviction'),
+    });
+    await set('noeviction');
+    for (const admin of admins) admin.disconnect();
+  });
+}
+
+describeWithRedis('the address of a Redis', () => {
+  it('of one form does not do for a Redis of another', async () => {
+    const [sentinels, cluster] = [await startRedisSentinels(), await startRedisCluster()];
+    const one = await startRedis();
+    try {
+      const sentinel = /127[^,/]+/.exec(sentinels.url)?.[0];
+      const node = /127[^,/]+/.exec(cluster.url)?.[0];
+      for (const [url, code, message] of [
+        [`redis://${sentinel}`, 'config_invalid', 'redis+sentinel://'],
+        [`redis://${node}`, 'config_invalid', 'redis+cluster://'],
+        [`redis+sentinel://${sentinel}/other`, 'queue_unavailable', 'name of the master'],
+        [`redis+sentinel://127.0.0.1:${one.port}/main`, 'queue_unavailable', 'Sentinels'],
+        [`redis+cluster://127.0.0.1:${one.port}`, 'queue_unavailable', 'Cluster'],
+      ] as const) {
+        await expect(createDoorbell(url)).rejects.toMatchObject({ code, message: expect.stringContaining(message) });
+      }
+    } finally {
+      await Promise.all([sentinels.stop(), cluster.stop(), one.stop()]);
+    }
   });
 });

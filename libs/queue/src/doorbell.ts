@@ -1,7 +1,7 @@
 import { AppError, type Doorbell, type Ring } from '@codedock/domain';
 import { queueBackendOf } from './queue-backend.js';
 import { asError, type QueueReporter } from './queue-reporter.js';
-import { requireNoEviction } from './redis-policy.js';
+import { requireNoEviction } from './redis/require-no-eviction.js';
 import { CONNECT_TIMEOUT_MS, openRunQueue } from './run-queue.js';
 import { within } from './within.js';
 

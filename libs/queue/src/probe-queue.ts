@@ -2,7 +2,7 @@ import { AppError } from '@codedock/domain';
 import { Client } from 'pg';
 import { queueBackendOf } from './queue-backend.js';
 import { QUEUE_SCHEMA } from './queue-schema.js';
-import { requireNoEviction } from './redis-policy.js';
+import { requireNoEviction } from './redis/require-no-eviction.js';
 
 const TIMEOUT_MS = 5_000;
 

@@ -12,12 +12,10 @@ import {
 import { reconnectDelay } from './backoff.js';
 import { queueBackendOf } from './queue-backend.js';
 import { QUEUE_SCHEMA } from './queue-schema.js';
+import { REDIS_PREFIX, redisOptions } from './redis/redis-client.js';
 
 /** Name of the one queue. */
 const RUN_QUEUE = 'runs';
-
-/** Key prefix on Redis; the braces keep all keys on one node of a Cluster. */
-export const REDIS_PREFIX = '{codedock}';
 
 /** Connections to PostgreSQL per queue client; BullMQ's own default would open ten. */
 const POOL_SIZE = 3;
@@ -47,14 +45,13 @@ export const CONNECT_TIMEOUT_MS = 5_000;
 const DISCONNECT_TIMEOUT_MS = 100;
 
 function redisConnection(url: string, role: 'ring' | 'listen'): ConnectionOptions {
-  return {
-    url,
+  return redisOptions(url, {
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
     retryStrategy: reconnectDelay,
     // A ring must fail at once while Redis is away; a worker simply waits until it is back.
     ...(role === 'ring' ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 } : { maxRetriesPerRequest: null }),
-  };
+  });
 }
 
 function postgresConnection(url: string, role: 'ring' | 'listen') {

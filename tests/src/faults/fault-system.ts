@@ -37,7 +37,7 @@ const RECORDED_AGENT = { name: RECORDED, model: { provider: 'openai', name: 'rec
 const PROVIDER_KEY = `sk-${randomBytes(16).toString('hex')}`;
 
 /** How a system of the suite differs from the usual one: two gateways, three runners, a plugin-host, the acting plugin. */
-export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins' | 'redisUrl'> {
+export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'programs' | 'plugins'> {
   /** True: a PostgreSQL server of its own, which may be ended. Default: a database of the run's server. */
   readonly ownPostgres?: boolean;
   /** Looks at what gateways and runners say to PostgreSQL and hear from it, queue and leader's lock excepted. */
@@ -82,7 +82,7 @@ export interface SeenAnswer {
 export interface FaultSystem
   extends Omit<System, 'api' | 'probesAt' | 'startRun' | 'createSession' | 'runToEnd' | 'events'> {
   readonly sink: EffectSink;
-  /** Its own Redis, with an append-only file; on the profile `redis`. */
+  /** Its own Redis, with an append-only file; on the profile `redis`, where no `redisUrl` was given. */
   readonly redis: TestRedis | undefined;
   /** Its own PostgreSQL server, where it was asked for. */
   readonly postgres: OwnPostgres | undefined;
@@ -142,7 +142,10 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     ended,
     ...rest
   } = options;
-  const redis = profile === 'redis' ? (ownRedis ?? (await startRedis({ appendOnly: true }))) : undefined;
+  const redis =
+    profile === 'redis' && rest.redisUrl === undefined
+      ? (ownRedis ?? (await startRedis({ appendOnly: true })))
+      : undefined;
   const postgres = ownPostgres ? await startPostgres() : undefined;
   const database = rest.database ?? postgres?.database ?? (await createTestDatabase());
   const proxy =

@@ -51,6 +51,8 @@ export interface TcpProxy {
   cut(fault: LinkFault): void;
   /** Lets everything through again; what was held back arrives late, and who lost the other side is told. */
   heal(): void;
+  /** Leads to another port of loopback from now on; connections to the former one end. */
+  moveTo(port: number): void;
   /** From now on bytes travel in this weather. */
   slow(weather: Weather): void;
   close(): Promise<void>;
@@ -69,6 +71,7 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
   /** Sockets whose other side takes no more for now. */
   const full = new Set<Socket>();
   const timers = new Set<NodeJS.Timeout>();
+  let destination = to;
   let fault: LinkFault | undefined;
   let weather: Weather = {};
   const isFair = ({ meanMs = 0, loss = 0, bytesPerSecond }: Weather) =>
@@ -91,7 +94,7 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
       near.destroy();
       return;
     }
-    const far = connect({ port: to, host: '127.0.0.1', allowHalfOpen: true });
+    const far = connect({ port: destination, host: '127.0.0.1', allowHalfOpen: true });
     const connection: Connection = { near, far, untold: new Set() };
     connections.add(connection);
     const watch = filter?.();
@@ -183,6 +186,10 @@ export async function startTcpProxy({ to, filter, random = Math.random }: TcpPro
         for (const side of connection.untold) side.resetAndDestroy();
         flowAll(connection);
       }
+    },
+    moveTo(port) {
+      destination = port;
+      destroyAll();
     },
     slow(wanted) {
       weather = wanted;

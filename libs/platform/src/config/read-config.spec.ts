@@ -39,6 +39,20 @@ describe('defaults', () => {
     expect(config.databaseDirectUrl.reveal()).toBe(DATABASE.DATABASE_URL);
   });
 
+  test.each([
+    'redis://queue/1',
+    'rediss+sentinel://user:password@s1:26379,s2:26379,[::1]:26379/main/0',
+    'redis+cluster://n1:6379,n2:6379',
+  ])('the queue may be at %s', (url) => {
+    expect(readConfig('runner', { ...DATABASE, QUEUE_URL: url }).queueUrl.reveal()).toBe(url);
+  });
+
+  test.each(['redis+other://s1,s2', 'redis://n1:6379,n2:6379', 's1:26379,s2:26379'])('but not at %s', (url) => {
+    expect(problemsOf(() => readConfig('runner', { ...DATABASE, QUEUE_URL: url }))).toEqual([
+      expect.stringMatching(/^QUEUE_URL.*redis\+sentinel:\/\//),
+    ]);
+  });
+
   test('a plugin-host needs nothing and never sees database or provider key', () => {
     const config = readConfig('plugin-host', { ...DATABASE, OPENAI_API_KEY: 'sk-1' });
     expect(config.pluginHostListen).toEqual({ host: '127.0.0.1', port: 7070 });

@@ -224,9 +224,13 @@ function parseWithUnit(text: string, units: Readonly<Record<string, number>>, ba
   return match && factor !== undefined ? Math.round(Number(match[1]) * factor) : undefined;
 }
 
+/** Some protocols name several hosts, separated by commas, which is more than a URL's authority can (RFC 3986, 3.2.2). */
+const FURTHER_HOSTS = /^([a-z]+\+[a-z]+:\/\/[^/?#,]*),[^/?#]*/i;
+
 function checkUrl(value: string, protocols: readonly string[]): Parsed<string> {
   const expected = protocols.map((protocol) => `${protocol}//`).join(' or ');
-  return URL.canParse(value) && protocols.includes(new URL(value).protocol)
+  const url = value.replace(FURTHER_HOSTS, '$1');
+  return URL.canParse(url) && protocols.includes(new URL(url).protocol)
     ? { value }
     : problem(`Write a URL that begins with ${expected}`);
 }

@@ -91,6 +91,7 @@ function variable<T, P extends Presence, A extends App>(
 const SERVICES = ['gateway', 'runner', 'plugin-host'] as const;
 const DATABASE_APPS = ['gateway', 'runner'] as const;
 const POSTGRES = ['postgres:', 'postgresql:'] as const;
+const REDIS = ['redis:', 'rediss:', 'redis+sentinel:', 'rediss+sentinel:', 'redis+cluster:', 'rediss+cluster:'];
 const SECOND = 1_000;
 const DAY = 86_400_000;
 
@@ -122,13 +123,13 @@ export const VARIABLES = Object.freeze({
     doc: 'Most connections that one process opens to DATABASE_URL.',
   }),
   queueUrl: withDefault(
-    secretUrl(['redis:', 'rediss:', ...POSTGRES]),
+    secretUrl([...REDIS, ...POSTGRES]),
     { from: 'DATABASE_URL' },
     {
       name: 'QUEUE_URL',
       secret: true,
       apps: DATABASE_APPS,
-      doc: 'What backs queue and live bus: Redis (redis://, rediss://) or PostgreSQL.',
+      doc: 'What backs queue and live bus: PostgreSQL, or Redis as one server (redis://host), behind Sentinels (redis+sentinel://host,host/name of the master) or as a Cluster (redis+cluster://host,host); rediss… for TLS.',
     },
   ),
 

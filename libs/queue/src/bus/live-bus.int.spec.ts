@@ -1,5 +1,13 @@
 import type { LedgerEvent, LiveBus, SessionPush } from '@codedock/domain';
-import { createTestDatabase, describeWithRedis, eventually, startRedis } from '@codedock/testkit';
+import {
+  createTestDatabase,
+  describeWithRedis,
+  eventually,
+  type RedisGroup,
+  startRedis,
+  startRedisCluster,
+  startRedisSentinels,
+} from '@codedock/testkit';
 import { Redis } from 'ioredis';
 import { Client } from 'pg';
 import { createLiveBus } from './create-live-bus.js';
@@ -173,3 +181,60 @@ describeWithRedis('the live bus on Redis', () => {
     }
   });
 });
+
+describeWithRedis('the live bus on a Redis with Sentinels', () => suiteOfGroup(startRedisSentinels));
+describeWithRedis('the live bus on a Redis Cluster', () => suiteOfGroup(startRedisCluster));
+
+function suiteOfGroup(start: () => Promise<RedisGroup>): void {
+  let group: RedisGroup;
+  suite(async () => {
+    group = await start();
+    const admins = group.ports.map((port) => new Redis(port, '127.0.0.1'));
+    return {
+      queueUrl: group.url,
+      directUrl: 'postgres://unused',
+      async disconnectAll() {
+        for (const admin of admins) {
+          await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
+          await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
+        }
+      },
+      async close() {
+        for (const admin of admins) admin.disconnect();
+        await group.stop();
+      },
+    };
+  });
+
+  it('goes on at the server that took over, and tells readers that they may have missed something', async () => {
+    const options = { queueUrl: group.url, directUrl: 'postgres://unused' };
+    // Several listeners: in a Cluster some of them listen to the master that dies, others to another.
+    const listeners = await Promise.all(Array.from({ length: 6 }, () => createLiveBus(options)));
+    const speaker = await createLiveBus(options);
+    const heard = listeners.map(() => 0);
+    const missed = listeners.map(() => 0);
+    for (const [index, listener] of listeners.entries()) {
+      listener.onReconnected(() => {
+        missed[index] = (missed[index] ?? 0) + 1;
+      });
+      await listener.subscribe('s', ({ lastSeq }) => {
+        heard[index] = lastSeq;
+      });
+    }
+    const told = (lastSeq: number) =>
+      eventually(
+        () => {
+          speaker.publish({ sessionId: 's', lastSeq });
+          expect(heard).toEqual(listeners.map(() => lastSeq));
+        },
+        { timeoutMs: 30_000, intervalMs: 100 },
+      );
+    await told(1);
+    await group.killMaster();
+    await group.takenOver();
+    await told(2);
+    expect(missed.some((times) => times > 0)).toBe(true);
+    await Promise.all([...listeners, speaker].map((each) => each.close()));
+    await group.restore();
+  });
+}

@@ -1,8 +1,8 @@
 import type { LiveBus, SessionPush } from '@codedock/domain';
-import { Redis } from 'ioredis';
 import { reconnectDelay } from '../backoff.js';
 import { asError, type QueueReporter } from '../queue-reporter.js';
-import { CONNECT_TIMEOUT_MS, REDIS_PREFIX } from '../run-queue.js';
+import { REDIS_PREFIX, redisClient } from '../redis/redis-client.js';
+import { CONNECT_TIMEOUT_MS } from '../run-queue.js';
 import { within } from '../within.js';
 import { Audience } from './audience.js';
 import { PushCoalescer } from './coalescer.js';
@@ -26,8 +26,8 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
     autoResubscribe: false,
     keepAlive: 10_000,
   };
-  const publisher = new Redis(url, { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 0 });
-  const listener = new Redis(url, { ...common, maxRetriesPerRequest: null });
+  const publisher = redisClient(url, { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 0 });
+  const listener = redisClient(url, { ...common, maxRetriesPerRequest: null });
   publisher.on('error', onError);
   listener.on('error', onError);
   listener.on('message', (_channel, text) => audience.tell(decode(text)));

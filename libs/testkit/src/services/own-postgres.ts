@@ -26,7 +26,7 @@ export interface OwnPostgres {
 }
 
 /** Nothing waits for the disk: what a server has written outlives its processes, and only a machine would lose it. */
-const SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' };
+export const OWN_POSTGRES_SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '200' };
 
 /** Where a server's files are, and what is set beside the usual. */
 export interface OwnPostgresOptions {
@@ -44,7 +44,7 @@ export async function startPostgres(options: OwnPostgresOptions = {}): Promise<O
   // The same after every restart: nobody else may get it while the server is away.
   const port = await freePort();
   const start = () =>
-    startEmbeddedPostgres({ dataDir: folder.path, settings: { ...SETTINGS, ...options.settings }, port });
+    startEmbeddedPostgres({ dataDir: folder.path, settings: { ...OWN_POSTGRES_SETTINGS, ...options.settings }, port });
   let server: EmbeddedPostgres | undefined;
   let over = false;
   const watch = (started: EmbeddedPostgres) => {

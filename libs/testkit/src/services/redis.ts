@@ -1,9 +1,9 @@
-import { access, constants, rm } from 'node:fs/promises';
+import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { Redis } from 'ioredis';
 import { freePort } from '../processes/free-port.js';
 import { temporaryFolder } from '../processes/leftovers.js';
-import { startProcess, type TestProcess } from '../processes/start-process.js';
+import { findRedisServer, launchRedisServer, REDIS_MISSING, runOnRedis } from './redis-server.js';
 import { testServices } from './test-services.js';
 
 /** How a Redis of a test's own is set up. */
@@ -35,41 +35,16 @@ export interface TestRedisDatabase {
   flush(): Promise<void>;
 }
 
-const MISSING = 'redis-server is not on PATH and REDIS_URL is not set';
-
-/** Path of `redis-server`; absent when it is not installed. */
-export async function findRedisServer(): Promise<string | undefined> {
-  for (const folder of (process.env['PATH'] ?? '').split(path.delimiter)) {
-    const file = path.join(folder, 'redis-server');
-    const found = await access(file, constants.X_OK).then(
-      () => true,
-      () => false,
-    );
-    if (folder && found) {
-      return file;
-    }
-  }
-  return undefined;
-}
-
 /** Starts a Redis of one's own on a free loopback port, e.g. to kill it. Use below `describeWithRedis`. */
 export async function startRedis({ appendOnly = false, folder: given }: TestRedisOptions = {}): Promise<TestRedis> {
-  const command = await findRedisServer();
-  if (!command) {
-    throw new Error(`${MISSING}.`);
-  }
   const folder =
     given === undefined ? await temporaryFolder('codedock-redis-') : { path: given, remove: async () => undefined };
   const port = await freePort();
-  const launch = (): Promise<TestProcess> =>
-    startProcess({
-      command,
-      name: 'redis-server',
-      args: [
-        ...['--bind', '127.0.0.1', '--port', String(port), '--dir', folder.path, '--daemonize', 'no'],
-        ...['--save', '', '--appendonly', appendOnly ? 'yes' : 'no', '--maxmemory-policy', 'noeviction'],
-      ],
-      ready: /Ready to accept connections/,
+  const launch = () =>
+    launchRedisServer({
+      port,
+      folder: folder.path,
+      settings: ['--save', '', '--appendonly', appendOnly ? 'yes' : 'no', '--maxmemory-policy', 'noeviction'],
     });
   let running = await launch();
   return {
@@ -78,14 +53,7 @@ export async function startRedis({ appendOnly = false, folder: given }: TestRedi
     get pid() {
       return running.pid;
     },
-    run: async (command, ...args) => {
-      const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: 1 });
-      try {
-        return await client.call(command, ...args);
-      } finally {
-        client.disconnect();
-      }
-    },
+    run: (command, ...args) => runOnRedis(port, command, ...args),
     kill: async () => {
       await running.kill();
     },
@@ -113,9 +81,9 @@ export async function startRunRedis(): Promise<
     return startRedis();
   }
   if (process.env['REQUIRE_REDIS'] === '1') {
-    throw new Error(`REQUIRE_REDIS=1, but ${MISSING}. Install redis-server or set REDIS_URL.`);
+    throw new Error(`REQUIRE_REDIS=1, but ${REDIS_MISSING}. Install redis-server or set REDIS_URL.`);
   }
-  return { skipped: MISSING };
+  return { skipped: REDIS_MISSING };
 }
 
 /**

@@ -3,6 +3,7 @@ import { Client } from 'pg';
 import { expectNoLeftovers } from '../processes/leftovers.js';
 import { startPostgres } from './own-postgres.js';
 import { createTestDatabase } from './postgres.js';
+import { startPostgresPair } from './postgres-pair.js';
 import { describeWithRedis, requireRedis, startRedis } from './redis.js';
 import { testServices } from './test-services.js';
 
@@ -63,6 +64,29 @@ test.each(['fast', 'immediate', 'kill'] as const)(
   },
   60_000,
 );
+
+test('a standby has every acknowledged commit when its primary is killed, and so has the next one', async () => {
+  const pair = await startPostgresPair();
+  const at = () => {
+    const url = new URL(pair.database.url);
+    url.port = String(pair.port());
+    return url.href;
+  };
+  try {
+    await query(at(), 'CREATE TABLE survivors (id int)');
+    for (const id of [1, 2]) {
+      await query(at(), `INSERT INTO survivors VALUES (${id})`);
+      const former = at();
+      await pair.killPrimary();
+      await pair.promote();
+      await expect(query(former, 'SELECT 1')).rejects.toThrow('ECONNREFUSED');
+      await pair.restore();
+    }
+    expect(await query(at(), 'SELECT id FROM survivors ORDER BY id')).toEqual([{ id: 1 }, { id: 2 }]);
+  } finally {
+    await pair.stop();
+  }
+});
 
 describeWithRedis('with Redis', () => {
   test('the database of this worker starts empty and evicts nothing', async () => {

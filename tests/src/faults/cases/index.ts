@@ -16,9 +16,9 @@ import { killedServices } from './killed-services.js';
 import { lostCommits } from './lost-commits.js';
 import { partitions } from './partitions.js';
 import { contendedPostgres } from './postgres-contention.js';
-import { restartedPostgres } from './postgres-restarts.js';
+import { failedOverPostgres, restartedPostgres } from './postgres-restarts.js';
 import { providerFailures } from './provider-failures.js';
-import { emptiedRedis, fullRedis, killedRedis } from './redis-failures.js';
+import { emptiedRedis, failedOverRedis, fullRedis, killedRedis } from './redis-failures.js';
 import { slowStore } from './slow-store.js';
 import { stoppedRunners } from './stopped-runners.js';
 import { longReplay, stalledReaders } from './streams.js';
@@ -50,6 +50,8 @@ export const CASES: readonly FaultCase[] = [
   fullRedis,
   restartedPostgres,
   contendedPostgres,
+  failedOverRedis,
+  failedOverPostgres,
   partitions,
   slowStore,
   flood,

@@ -1,9 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { eventually } from '@codedock/testkit';
+import { eventually, type TestProcess } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { type FaultSystem, LEASE_MS } from '../fault-system.js';
 import { actingOrEnded, callsOf, leasesRunOut, resumedAfter } from '../observing.js';
+import { leasesIn } from '../programs/told-leases.js';
 
 /** Runs in flight all the time. */
 const IN_FLIGHT = 8;
@@ -18,6 +19,12 @@ interface Flight {
   readonly hits: number[];
   /** Kills that hit other runners. */
   spared: number;
+}
+
+/** A runner, and when it was killed: milliseconds of the machine's clock. */
+interface Death {
+  readonly runner: TestProcess;
+  readonly at: number;
 }
 
 /** R1: kill -9 of runners in the middle of tool calls, again and again, with runs in flight all the time. */
@@ -35,17 +42,18 @@ export const killedRunners: FaultCase = {
     const lanes = Array.from({ length: IN_FLIGHT }, async () => {
       while (!over) ended.push(...(await fly(context, system, flights, () => over)));
     });
-    const killer = kill(context, system, flights, kills).finally(() => {
+    const deaths: Death[] = [];
+    const killer = kill(context, system, flights, { kills, deaths }).finally(() => {
       over = true;
     });
     await Promise.all([killer, ...lanes]);
-    const resumeMs = await judge(system, ended);
+    const { resumeMs, hitAgain } = await judge(system, ended, deaths);
     const bound = LEASE_MS + 3_000;
     const late = resumeMs.filter((ms) => ms > bound).length;
     const hits = ended.reduce((sum, { hits }) => sum + hits.length, 0);
     return {
       resumeMs,
-      detail: `${kills} kills hit ${hits} calls of ${ended.length} runs; ${late} resumed later than ${bound} ms`,
+      detail: `${kills} kills hit ${hits} calls of ${ended.length} runs; ${late} resumed later than ${bound} ms; ${hitAgain} were hit again before they had gone on`,
     };
   },
 };
@@ -74,7 +82,12 @@ async function fly(
   return [flight];
 }
 
-async function kill({ random }: CaseContext, system: FaultSystem, flights: Set<Flight>, kills: number): Promise<void> {
+async function kill(
+  { random }: CaseContext,
+  system: FaultSystem,
+  flights: Set<Flight>,
+  { kills, deaths }: { readonly kills: number; readonly deaths: Death[] },
+): Promise<void> {
   for (let kill = 0; kill < kills; kill += 1) {
     await system.whole();
     const victim = await eventually(
@@ -87,6 +100,7 @@ async function kill({ random }: CaseContext, system: FaultSystem, flights: Set<F
     const held = [...flights].filter(({ callId }) => system.runnerOf(callId) === victim);
     const at = Date.now();
     await victim.kill();
+    deaths.push({ runner: victim, at });
     for (const flight of flights) {
       if (held.includes(flight)) flight.hits.push(at);
       else flight.spared += 1;
@@ -100,8 +114,13 @@ function rightStates(tool: string, held: boolean, runOut: boolean): readonly str
 }
 
 /** The calls that are flagged are those that were held when their runner died, and resumed is every run. */
-async function judge(system: FaultSystem, ended: readonly Flight[]): Promise<number[]> {
+async function judge(
+  system: FaultSystem,
+  ended: readonly Flight[],
+  deaths: readonly Death[],
+): Promise<{ readonly resumeMs: readonly number[]; readonly hitAgain: number }> {
   const resumeMs: number[] = [];
+  let hitAgain = 0;
   for (const { runId, callId, tool, hits: own } of ended) {
     const run = await system.waitForEnd(runId);
     if (run.status !== 'completed') throw new Error(`run ${runId} is ${run.status} (${run.stopReason})`);
@@ -123,8 +142,14 @@ async function judge(system: FaultSystem, ended: readonly Flight[]): Promise<num
     for (const at of own) {
       const ms = await resumedAfter(system, runId, at);
       // None: a runner that got no time had lost the run before it was killed, and another had it.
-      if (ms !== undefined) resumeMs.push(ms);
+      if (ms === undefined) continue;
+      // Whoever took the run next may have been killed before its first sign: the time runs from the last of them.
+      const later = deaths
+        .filter((death) => death.at > at && death.at < at + ms && leasesIn([death.runner.stdout()], runId).size > 0)
+        .map((death) => death.at);
+      if (later.length > 0) hitAgain += 1;
+      resumeMs.push(at + ms - Math.max(at, ...later));
     }
   }
-  return resumeMs;
+  return { resumeMs, hitAgain };
 }

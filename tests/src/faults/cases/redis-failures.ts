@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { eventually, type TestRedis } from '@codedock/testkit';
+import { eventually, startRedisCluster, startRedisSentinels, type TestRedis } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, type CaseReport, EACH_TIER, type FaultCase } from '../fault-case.js';
 import type { FaultSystem } from '../fault-system.js';
@@ -9,10 +9,13 @@ import { leasesRunOut, startActing } from '../observing.js';
 
 /** A way of doing harm to Redis, and of healing it. */
 interface RedisFault {
-  readonly harm: (redis: TestRedis) => Promise<unknown>;
-  readonly heal: (redis: TestRedis) => Promise<unknown>;
+  readonly harm: () => Promise<unknown>;
+  /** Resolves when Redis takes writes again. */
+  readonly heal: () => Promise<unknown>;
   /** True: while it lasts runners stand still, so that accepted runs have jobs to be lost. Otherwise nobody can be rung. */
   readonly frozen?: boolean;
+  /** What makes the next fault possible. */
+  readonly afterwards?: () => Promise<void>;
 }
 
 /** D1: kill -9, once with the append-only file found again, once with everything lost. */
@@ -22,9 +25,9 @@ export const killedRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 1, long: 5 }, [
-      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart() },
-      { harm: (redis) => redis.kill(), heal: (redis) => redis.restart({ empty: true }) },
+    withOwnRedis(context, { short: 1, long: 5 }, (redis) => [
+      { harm: () => redis.kill(), heal: () => redis.restart() },
+      { harm: () => redis.kill(), heal: () => redis.restart({ empty: true }) },
     ]),
 };
 
@@ -35,8 +38,8 @@ export const emptiedRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 2, long: 5 }, [
-      { harm: (redis) => redis.run('FLUSHALL'), heal: (redis) => redis.run('FLUSHALL'), frozen: true },
+    withOwnRedis(context, { short: 2, long: 5 }, (redis) => [
+      { harm: () => redis.run('FLUSHALL'), heal: () => redis.run('FLUSHALL'), frozen: true },
     ]),
 };
 
@@ -47,23 +50,61 @@ export const fullRedis: FaultCase = {
   tiers: EACH_TIER,
   profiles: ['redis'],
   run: (context) =>
-    underLoad(context, { short: 1, long: 5 }, [
+    withOwnRedis(context, { short: 1, long: 5 }, (redis) => [
       {
-        harm: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '1'),
-        heal: (redis) => redis.run('CONFIG', 'SET', 'maxmemory', '0'),
+        harm: () => redis.run('CONFIG', 'SET', 'maxmemory', '1'),
+        heal: () => redis.run('CONFIG', 'SET', 'maxmemory', '0'),
       },
     ]),
 };
 
+/** D8: the master is killed for good, and a replica takes over: as Sentinels decide, and as the nodes of a Cluster do. */
+export const failedOverRedis: FaultCase = {
+  id: 'D8',
+  title: 'Redis fails over under load, with Sentinels and as a Cluster',
+  tiers: EACH_TIER,
+  profiles: ['redis'],
+  async run(context) {
+    const reports: CaseReport[] = [];
+    for (const [name, start] of [
+      ['Sentinels', startRedisSentinels],
+      ['a Cluster', startRedisCluster],
+    ] as const) {
+      const group = await start();
+      const system = await context.start({ redisUrl: group.url, ended: () => group.stop() });
+      const fault = {
+        harm: () => group.killMaster(),
+        heal: () => group.takenOver(),
+        afterwards: () => group.restore(),
+      };
+      const report = await underLoad(context, system, { short: 1, long: 4 }, [fault]);
+      reports.push({ ...report, detail: `${name}: ${report.detail}` });
+    }
+    return {
+      doubled: reports.reduce((sum, { doubled = 0 }) => sum + doubled, 0),
+      recoveryMs: Math.max(...reports.map(({ recoveryMs = 0 }) => recoveryMs)),
+      detail: reports.map(({ detail }) => detail).join('; '),
+    };
+  },
+};
+
+async function withOwnRedis(
+  context: CaseContext,
+  rounds: { readonly short: number; readonly long: number },
+  faults: (redis: TestRedis) => readonly RedisFault[],
+): Promise<CaseReport> {
+  const system = await context.standing();
+  if (system.redis === undefined) throw new Error('the system has no Redis of its own');
+  return underLoad(context, system, rounds, faults(system.redis));
+}
+
 /** Clients that go on all the time, a call that is in work all the time, and runs that are accepted while the fault lasts. */
 async function underLoad(
   context: CaseContext,
+  system: FaultSystem,
   rounds: { readonly short: number; readonly long: number },
   faults: readonly RedisFault[],
 ): Promise<CaseReport> {
-  const system = await context.standing();
-  const { redis } = system;
-  if (redis === undefined) throw new Error('the system has no Redis of its own');
   const first = system.answers.length;
   const load = startLoad(system, context.pick({ short: 4, long: 16 }));
   const runIds: string[] = [];
@@ -71,13 +112,13 @@ async function underLoad(
   let loaded: LoadReport;
   try {
     for (let round = 0; round < context.pick(rounds); round += 1) {
-      for (const { harm, heal, frozen = false } of faults) {
+      for (const { harm, heal, frozen = false, afterwards } of faults) {
         const before = load.completed();
         await eventually(() => load.completed() > before, { timeoutMs: 60_000, what: 'the load to go on' });
         const held = await startActing(system, TOOLS.effectful);
         const still = frozen ? system.aliveRunners() : [];
         for (const runner of still) runner.signal('SIGSTOP');
-        await harm(redis);
+        await harm();
         let since: number;
         let accepted: readonly string[] = [];
         try {
@@ -89,7 +130,7 @@ async function underLoad(
           if (!frozen) await expectAlive(system);
         } finally {
           since = performance.now();
-          await heal(redis);
+          await heal();
           for (const runner of still) runner.signal('SIGCONT');
         }
         await recovered(system, since);
@@ -98,6 +139,7 @@ async function underLoad(
         recoveryMs.push(performance.now() - since);
         await system.sink.release(held.call.id);
         runIds.push(held.run.id);
+        await afterwards?.();
       }
     }
   } finally {

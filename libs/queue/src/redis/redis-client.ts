@@ -1,0 +1,59 @@
+import { Redis, type RedisOptions } from 'ioredis';
+import { reconnectDelay } from '../backoff.js';
+import { clusterConnector } from './cluster-connector.js';
+import { redisAddressOf } from './redis-address.js';
+
+/** Prefix of every key and channel; what is in the braces decides the slot, so that all are on one node of a Cluster. */
+export const REDIS_PREFIX = '{codedock}';
+
+type Settings =
+  | 'autoResubscribe'
+  | 'connectTimeout'
+  | 'disconnectTimeout'
+  | 'enableOfflineQueue'
+  | 'keepAlive'
+  | 'lazyConnect'
+  | 'maxRetriesPerRequest';
+
+/** How a connection behaves; where it leads is the address's business. */
+export type RedisBehaviour = { readonly [S in Settings]?: Exclude<RedisOptions[S], undefined> } & {
+  readonly retryStrategy?: NonNullable<RedisOptions['retryStrategy']>;
+};
+
+/** A master that has become a replica goes on answering: the connection has to find the one that takes writes. */
+const leadsElsewhere = ({ message }: Error) => /\b(READONLY|MOVED|CLUSTERDOWN)\b/.test(message);
+
+/**
+ * Options of ioredis for whatever the address names; `url` is for its constructor's first argument. The connection finds
+ * the new master after a failover by itself.
+ * @throws AppError `config_invalid` for an address that cannot be read.
+ */
+export function redisOptions(url: string, behaviour: RedisBehaviour) {
+  const address = redisAddressOf(url);
+  const options = { ...behaviour, reconnectOnError: leadsElsewhere };
+  if (address.kind === 'single') return { ...options, url };
+  const { username, password, tls } = address;
+  const access = {
+    ...(username === undefined ? {} : { username }),
+    ...(password === undefined ? {} : { password }),
+  };
+  if (address.kind === 'cluster') return { ...options, ...access, Connector: clusterConnector(address, REDIS_PREFIX) };
+  const { sentinels, master, database, sentinelUsername, sentinelPassword } = address;
+  return {
+    ...options,
+    ...access,
+    sentinels: [...sentinels],
+    name: master,
+    db: database,
+    ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
+    ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
+    ...(tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelRetryStrategy: behaviour.retryStrategy ?? reconnectDelay,
+  };
+}
+
+/** A client of whatever the address names. */
+export function redisClient(address: string, behaviour: RedisBehaviour): Redis {
+  const options = redisOptions(address, behaviour);
+  return 'url' in options ? new Redis(options.url, options) : new Redis(options);
+}
