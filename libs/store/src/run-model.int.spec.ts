@@ -5,13 +5,18 @@ import fc from 'fast-check';
 import { Client } from 'pg';
 import type { Store } from './contract.js';
 
+type Verdict = 'approve' | 'deny';
+
 /** One step; numbers pick a session or a run among those there are. */
 type Step =
   | { readonly kind: 'accept'; readonly session: number; readonly onBusy: 'reject' | 'enqueue' | 'interrupt' }
-  | { readonly kind: 'lease' | 'expire' | 'handBack' | 'park' | 'decide' | 'cancel'; readonly run: number }
+  | { readonly kind: 'lease' | 'expire' | 'handBack' | 'park' | 'cancel'; readonly run: number }
+  | { readonly kind: 'decide'; readonly run: number; readonly calls: readonly number[]; readonly verdict: Verdict }
   | { readonly kind: 'append' | 'finish'; readonly run: number; readonly stale: boolean };
 
 const SESSIONS = 3;
+/** Of each turn that asks. */
+const CALLS = 2;
 const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 3,
@@ -24,8 +29,17 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({
-      kind: fc.constantFrom('lease', 'lease', 'expire', 'handBack', 'park', 'decide', 'cancel'),
+      kind: fc.constantFrom('lease', 'lease', 'expire', 'handBack', 'park', 'cancel'),
       run: fc.nat(30),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      kind: fc.constant('decide' as const),
+      run: fc.nat(30),
+      calls: fc.constantFrom([0], [1], [0, 1]),
+      verdict: fc.constantFrom('approve', 'approve', 'deny'),
     }),
   },
   {
@@ -43,7 +57,8 @@ interface ModelRun {
   lease: 'live' | 'expired' | undefined;
   idle: number;
   cancel: boolean;
-  approval?: { readonly id: string; readonly callIds: readonly string[] };
+  /** The newest one; a verdict for each call, where there is one. */
+  approval?: { readonly id: string; readonly callIds: readonly string[]; readonly verdicts: (Verdict | undefined)[] };
   turn?: { readonly turnId: string; readonly callIds: readonly string[] };
 }
 
@@ -117,9 +132,10 @@ describe('the functions against a model of runs', () => {
           }
         },
       ),
-      { numRuns: 20 },
+      // MODEL_RUNS=1000 searches for longer.
+      { numRuns: Number(process.env['MODEL_RUNS'] ?? 30) },
     );
-  }, 180_000);
+  }, 900_000);
 
   async function take(next: Step, model: Model, tenant: TestTenant, sessions: string[]): Promise<void> {
     if (next.kind === 'accept') {
@@ -161,25 +177,30 @@ describe('the functions against a model of runs', () => {
       }
       case 'park': {
         if (run.status !== 'running' || run.lease === undefined) return;
-        run.turn ??= await tenant.turnWithCalls(where, run.token, 1);
+        run.turn ??= await tenant.turnWithCalls(where, run.token, CALLS);
         const calls = await store.toolCalls.list(tenant.tenantId, run.id);
         if (calls.some((call) => call.state !== 'proposed' && call.state !== 'approved')) return;
         const id = randomUUID();
         const left = await tenant.park(where, run.token, run.turn, id);
         move(run, 'waiting_approval', { lease: undefined, idle: 0 });
-        run.approval = { id, callIds: run.turn.callIds };
+        run.approval = { id, callIds: run.turn.callIds, verdicts: Array.from({ length: CALLS }) };
         expect(left.rings.map((ring) => ring.runId)).toEqual(idsOf(model.admitAfter(run.session, true)));
         return;
       }
       case 'decide': {
-        if (run.approval === undefined) return;
-        const decided = await settled(tenant.decide(run.approval.id, run.approval.callIds));
-        expect(decided).toBe(run.status === 'waiting_approval' ? 'ok' : 'approval_decided');
-        if (run.status === 'waiting_approval') {
-          move(run, 'queued', {});
-          model.inFlight += 1;
-        }
-        run.approval = undefined as never;
+        const { approval } = run;
+        if (approval === undefined) return;
+        const { calls, verdict } = next;
+        const otherwise = calls.some((call) => ![undefined, verdict].includes(approval.verdicts[call]));
+        const fresh = calls.filter((call) => approval.verdicts[call] === undefined);
+        const taken = !otherwise && (fresh.length === 0 || run.status === 'waiting_approval');
+        const callIds = calls.map((call) => approval.callIds[call] as string);
+        expect(await settled(tenant.decide(approval.id, callIds, verdict))).toBe(taken ? 'ok' : 'approval_decided');
+        if (!taken || fresh.length === 0) return;
+        for (const call of fresh) approval.verdicts[call] = verdict;
+        if (approval.verdicts.includes(undefined)) return;
+        move(run, 'queued', {});
+        model.inFlight += 1;
         return;
       }
       case 'cancel': {
