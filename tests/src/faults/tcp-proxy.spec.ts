@@ -160,3 +160,20 @@ test('a filter sees both directions and may end a connection instead of passing 
   expect(asked).toEqual(['good', 'bad']);
   expect(one.heard()).toBe('good');
 });
+
+test('it leads elsewhere: connections to the former place end, new ones are made to the other', async () => {
+  const other = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.end('elsewhere');
+  });
+  await new Promise<void>((resolve) => other.listen(0, '127.0.0.1', resolve));
+  proxy = await startTcpProxy({ to: echoPort() });
+  const one = await client();
+  one.say('a');
+  await one.hears('a');
+  proxy.moveTo((other.address() as { port: number }).port);
+  await one.closes();
+  const two = await client();
+  await two.hears('elsewhere');
+  await new Promise((resolve) => other.close(resolve));
+});
