@@ -1,3 +1,5 @@
+import { createServer } from 'node:net';
+import { inspect } from 'node:util';
 import type { Ring } from '@codedock/domain';
 import {
   createTestDatabase,
@@ -419,7 +421,7 @@ function suiteOfGroup(start: () => Promise<RedisGroup>): void {
   let group: RedisGroup;
   suite(async () => {
     group = await start();
-    const admins = group.ports.map((port) => new Redis(port, '127.0.0.1'));
+    const admins = group.ports.map((port) => new Redis({ port, password: group.password }));
     return {
       url: group.url,
       async disconnectAll() {
@@ -446,6 +448,13 @@ function suiteOfGroup(start: () => Promise<RedisGroup>): void {
         await group.takenOver();
       },
     ],
+    [
+      'took over from a frozen one',
+      async () => {
+        await group.freezeMaster();
+        await group.takenOver();
+      },
+    ],
     ['a living master handed over to', () => group.handOver()],
   ])('rings at the server that %s, and the worker listens there', async (how, failOver) => {
     const bell = await createDoorbell(group.url);
@@ -469,33 +478,103 @@ function suiteOfGroup(start: () => Promise<RedisGroup>): void {
     await eventually(() => expect(rung).toContain(after), { timeoutMs: 30_000 });
     await worker.close();
     await bell.close();
-    if (how === 'took over') await group.restore();
+    if (how.startsWith('took over')) await group.restore();
   });
 
-  it('is refused when one of its masters evicts keys', async () => {
-    const admins = group.ports.map((port) => new Redis(port, '127.0.0.1'));
-    const set = (policy: string) => Promise.all(admins.map((admin) => admin.config('SET', 'maxmemory-policy', policy)));
-    await set('allkeys-lru');
-    await expect(createDoorbell(group.url)).rejects.toMatchObject({
-      code: 'config_invalid',
-      message: expect.stringContaining('noeviction'),
+  it('takes and gives rings again after all of it was away', async () => {
+    const incidents: QueueIncident[] = [];
+    const bell = await createDoorbell(group.url);
+    const rung: string[] = [];
+    const worker = await createDoorbellWorker(group.url, {
+      concurrency: 2,
+      onRing: async (runId) => void rung.push(runId),
+      report: (incident) => incidents.push(incident),
     });
-    await set('noeviction');
-    for (const admin of admins) admin.disconnect();
+    await group.killAll();
+    const ring: Ring = { runId: 'after all', doorbell: 1, priority: 1, trace: {} };
+    await expect(bell.ring(ring)).rejects.toMatchObject({ code: 'queue_unavailable' });
+    await eventually(() => expect(incidents).not.toEqual([]));
+    await group.startAll();
+    await eventually(
+      async () => {
+        await bell.ring(ring);
+        return true;
+      },
+      { timeoutMs: 30_000 },
+    );
+    await eventually(() => expect(rung).toContain('after all'), { timeoutMs: 30_000 });
+    await worker.close();
+    await bell.close();
+  });
+
+  it('is left while it is away', async () => {
+    const bell = await createDoorbell(group.url);
+    const worker = await createDoorbellWorker(group.url, { concurrency: 2, onRing: async () => undefined });
+    await group.killAll();
+    await worker.close();
+    await bell.close();
+    await group.startAll();
+  });
+
+  it('does not tell the password when it refuses one', async () => {
+    const wrong = group.url.replaceAll(group.password, 'hunter2');
+    const refusal = await createDoorbell(wrong).then(
+      () => undefined,
+      (error: unknown) => error,
+    );
+    expect(refusal).toMatchObject({ code: 'queue_unavailable' });
+    expect(inspect(refusal, { depth: null, showHidden: true })).not.toContain('hunter2');
+  });
+
+  it('is refused when it evicts keys', async () => {
+    const admins = group.ports.map((port) => new Redis({ port, password: group.password }));
+    const set = (policy: string) => Promise.all(admins.map((admin) => admin.config('SET', 'maxmemory-policy', policy)));
+    try {
+      await set('allkeys-lru');
+      await expect(createDoorbell(group.url)).rejects.toMatchObject({
+        code: 'config_invalid',
+        message: expect.stringContaining('noeviction'),
+      });
+    } finally {
+      await set('noeviction');
+      for (const admin of admins) admin.disconnect();
+    }
   });
 }
+
+describeWithRedis('a Sentinel that never answers', () => {
+  it('is passed over', async () => {
+    const group = await startRedisSentinels();
+    const silent = createServer((socket) => void socket.on('error', () => undefined).resume());
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    try {
+      const { port } = silent.address() as { port: number };
+      const bell = await createDoorbell(group.url.replace('@', `@127.0.0.1:${port},`));
+      await bell.ring({ runId: 'r', doorbell: 1, priority: 1, trace: {} });
+      await bell.close();
+    } finally {
+      await group.stop();
+      await new Promise((resolve) => silent.close(resolve));
+    }
+  });
+});
 
 describeWithRedis('the address of a Redis', () => {
   it('of one form does not do for a Redis of another', async () => {
     const [sentinels, cluster] = [await startRedisSentinels(), await startRedisCluster()];
     const one = await startRedis();
     try {
-      const sentinel = /127[^,/]+/.exec(sentinels.url)?.[0];
-      const node = /127[^,/]+/.exec(cluster.url)?.[0];
+      const [sentinel, node] = [sentinels, cluster].map(
+        ({ url, password }) => `:${password}@${/(?<=@)[^,/]+/.exec(url)?.[0]}`,
+      );
       for (const [url, code, message] of [
         [`redis://${sentinel}`, 'config_invalid', 'redis+sentinel://'],
         [`redis://${node}`, 'config_invalid', 'redis+cluster://'],
-        [`redis+sentinel://${sentinel}/other`, 'queue_unavailable', 'name of the master'],
+        [
+          `redis+sentinel://${sentinel}/other?sentinel_password=${sentinels.password}`,
+          'queue_unavailable',
+          'name of the master',
+        ],
         [`redis+sentinel://127.0.0.1:${one.port}/main`, 'queue_unavailable', 'Sentinels'],
         [`redis+cluster://127.0.0.1:${one.port}`, 'queue_unavailable', 'Cluster'],
       ] as const) {

@@ -2,7 +2,7 @@ import { AppError, type Doorbell, type Ring } from '@codedock/domain';
 import { queueBackendOf } from './queue-backend.js';
 import { asError, type QueueReporter } from './queue-reporter.js';
 import { requireNoEviction } from './redis/require-no-eviction.js';
-import { CONNECT_TIMEOUT_MS, openRunQueue } from './run-queue.js';
+import { CLOSE_TIMEOUT_MS, CONNECT_TIMEOUT_MS, openRunQueue } from './run-queue.js';
 import { within } from './within.js';
 
 /** BullMQ's range; 0 would overtake every prioritised job. */
@@ -30,17 +30,19 @@ export interface DoorbellConnection extends Doorbell {
  */
 export async function createDoorbell(url: string, options: DoorbellOptions = {}): Promise<DoorbellConnection> {
   if (queueBackendOf(url) === 'redis') await requireNoEviction(url, CONNECT_TIMEOUT_MS);
-  const queue = openRunQueue(url);
-  queue.on('error', (error: Error) => options.report?.({ kind: 'queue_error', error }));
+  const { queue, end } = openRunQueue(url);
+  const fail = (error: unknown) => options.report?.({ kind: 'queue_error', error: asError(error) });
+  queue.on('error', fail);
   const unavailable = (cause: unknown) =>
     new AppError('queue_unavailable', 'The queue cannot be reached: check QUEUE_URL, and that migrations have run.', {
-      cause,
+      cause: asError(cause),
     });
   let closed: Promise<void> | undefined;
   const close = () => {
-    closed ??= queue
-      .close()
-      .catch((error: unknown) => options.report?.({ kind: 'queue_error', error: asError(error) }));
+    // A queue that is away lets go of nothing by itself.
+    closed ??= within(queue.close(), CLOSE_TIMEOUT_MS, () => new Error('not closed in time'))
+      .catch(fail)
+      .then(end);
     return closed;
   };
   try {

@@ -16,7 +16,19 @@ export type QueueIncident =
 /** Gets incidents for logs and counters; must not throw. */
 export type QueueReporter = (incident: QueueIncident) => void;
 
-/** Whatever was thrown, as an Error. */
+/** A server that does not know AUTH or HELLO repeats what they were sent with. */
+const ECHO = /,? with args beginning with:.*/s;
+
+/**
+ * Whatever was thrown, as an Error that may be logged. A refusal by Redis carries the refused command, and where that is
+ * AUTH or HELLO, the password.
+ */
 export function asError(thrown: unknown): Error {
-  return thrown instanceof Error ? thrown : new Error(String(thrown));
+  if (!(thrown instanceof Error)) return new Error(String(thrown).replace(ECHO, ''));
+  if (!('command' in thrown) && !ECHO.test(thrown.message)) return thrown;
+  const error = new Error(thrown.message.replace(ECHO, ''));
+  error.name = thrown.name;
+  const frames = thrown.stack?.match(/^ {4}at .*$/gm) ?? [];
+  error.stack = [`${error.name}: ${error.message}`, ...frames].join('\n');
+  return Object.assign(error, 'code' in thrown ? { code: thrown.code } : {});
 }

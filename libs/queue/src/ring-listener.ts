@@ -1,7 +1,7 @@
 import { AppError } from '@codedock/domain';
 import { WaitingError } from 'bullmq';
 import { asError, type QueueReporter } from './queue-reporter.js';
-import { CONNECT_TIMEOUT_MS, openRunWorker, type RunJob } from './run-queue.js';
+import { CLOSE_TIMEOUT_MS, CONNECT_TIMEOUT_MS, openRunWorker, type RunJob } from './run-queue.js';
 import { within } from './within.js';
 
 export interface RingListenerOptions {
@@ -54,7 +54,7 @@ export async function openRingListener(url: string, options: RingListenerOptions
       answers.delete(answering);
     }
   };
-  const worker = openRunWorker(url, options.concurrency, take);
+  const { queue: worker, end } = openRunWorker(url, options.concurrency, take);
   const fail = (error: unknown) => options.report({ kind: 'queue_error', error: asError(error) });
   worker.on('error', fail);
   worker.on('failed', (_job, error) => fail(error));
@@ -67,15 +67,39 @@ export async function openRingListener(url: string, options: RingListenerOptions
       () => new Error(`not ready within ${CONNECT_TIMEOUT_MS} ms`),
     );
   } catch (cause) {
-    await worker.close(true);
+    await within(worker.close(true), CLOSE_TIMEOUT_MS, () => new Error('not closed in time')).catch(fail);
+    end();
     throw new AppError(
       'queue_unavailable',
       'The queue cannot be reached: check QUEUE_URL, and that migrations have run.',
-      { cause },
+      { cause: asError(cause) },
     );
   }
+  const idle = async () => {
+    await Promise.allSettled(answers);
+  };
+  let release = () => {};
+  /** Nothing is asked of the queue any more. */
+  const over = new Promise<void>((resolve) => {
+    release = resolve;
+  });
   let running = false;
   let stopping: Promise<void> | undefined;
+  let closed: Promise<void> | undefined;
+  const letGo = async (force: boolean): Promise<void> => {
+    // Pausing ends with a fresh connection, which closing must find; by force, it is dropped when it comes.
+    const closing = force ? worker.close(true) : (stopping ?? Promise.resolve()).then(() => worker.close());
+    try {
+      await within(closing, CLOSE_TIMEOUT_MS, () => new Error('not closed in time'));
+    } catch (error) {
+      // A queue that is away answers neither; what waits for it must not connect anew.
+      fail(error);
+      worker.close(true).catch(fail);
+    }
+    end();
+    stopping?.then(end);
+    release();
+  };
   return {
     get inWork() {
       return answers.size;
@@ -89,7 +113,8 @@ export async function openRingListener(url: string, options: RingListenerOptions
     async run() {
       running = true;
       try {
-        await worker.run();
+        // The loop of a queue that is away may never end.
+        await Promise.race([worker.run(), over]);
         return undefined;
       } catch (error) {
         return asError(error);
@@ -109,14 +134,11 @@ export async function openRingListener(url: string, options: RingListenerOptions
       // Waits for the jobs in work; what counts here is that it interrupts the wait for the next one at once.
       if (running) stopping ??= worker.pause(false).catch(fail);
     },
-    async idle() {
-      await Promise.allSettled(answers);
-    },
-    async close(force) {
-      // Pausing ends with a fresh connection, which closing must find; by force, it is dropped when it comes.
-      if (force) stopping?.then(() => worker.disconnect()).catch(() => undefined);
-      else await stopping;
-      await worker.close(force).catch(fail);
+    idle,
+    close(force) {
+      if (force) return letGo(true);
+      closed ??= idle().then(() => letGo(false));
+      return closed;
     },
   };
 }

@@ -1,18 +1,20 @@
 import type { TraceContext } from '@codedock/domain';
 import {
-  type ConnectionOptions,
+  createIORedisClient,
   createPostgresBackend,
   type Job,
   type Processor,
   Queue,
   type QueueOptions,
+  RedisConnection,
   Worker,
   type WorkerOptions,
 } from 'bullmq';
+import type { Redis } from 'ioredis';
 import { reconnectDelay } from './backoff.js';
 import { queueBackendOf } from './queue-backend.js';
 import { QUEUE_SCHEMA } from './queue-schema.js';
-import { REDIS_PREFIX, redisOptions } from './redis/redis-client.js';
+import { REDIS_PREFIX, type RedisBehaviour, redisClient } from './redis/redis-client.js';
 
 /** Name of the one queue. */
 const RUN_QUEUE = 'runs';
@@ -41,17 +43,53 @@ type RingProcessor = Processor<RingJob, void, string>;
 /** How long one connection attempt to the queue may take, milliseconds. */
 export const CONNECT_TIMEOUT_MS = 5_000;
 
+/** How long the queue may take to let go of what asks it for nothing more, milliseconds. */
+export const CLOSE_TIMEOUT_MS = 3_000;
+
 /** ioredis keeps the process alive for this long after every disconnect, milliseconds. */
 const DISCONNECT_TIMEOUT_MS = 100;
 
-function redisConnection(url: string, role: 'ring' | 'listen'): ConnectionOptions {
-  return redisOptions(url, {
+/**
+ * How long an answer may take before a connection counts as dead, milliseconds. A wait for the next job is answered after
+ * ten seconds at the latest.
+ */
+const SILENCE_MS = { ring: 5_000, listen: 15_000 } as const;
+
+/** Makes BullMQ's clients where it would make those of one server, and can end them when it cannot. */
+interface RedisClients {
+  readonly open: () => Redis;
+  readonly end: () => void;
+}
+
+// BullMQ's own way to have clients made by somebody else, one for the process; it closes them as if they were its own.
+RedisConnection.clientFactory = (options) => createIORedisClient((options['clients'] as RedisClients).open());
+
+function redisClients(url: string, role: 'ring' | 'listen'): RedisClients {
+  const behaviour: RedisBehaviour = {
     connectTimeout: CONNECT_TIMEOUT_MS,
     disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+    socketTimeout: SILENCE_MS[role],
     retryStrategy: reconnectDelay,
     // A ring must fail at once while Redis is away; a worker simply waits until it is back.
     ...(role === 'ring' ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 } : { maxRetriesPerRequest: null }),
-  });
+  };
+  const opened: Redis[] = [];
+  return {
+    open() {
+      const client = redisClient(url, behaviour);
+      // BullMQ reports errors until it closes; after that an unheard one would be written to stderr.
+      client.on('error', () => undefined);
+      opened.push(client);
+      return client;
+    },
+    end: () => {
+      for (const client of opened) {
+        // What still waits for an interrupted connection makes a new one when that is gone.
+        client.on('connecting', () => client.disconnect());
+        client.disconnect();
+      }
+    },
+  };
 }
 
 function postgresConnection(url: string, role: 'ring' | 'listen') {
@@ -66,25 +104,34 @@ function postgresConnection(url: string, role: 'ring' | 'listen') {
   };
 }
 
+/** A queue or worker, and how to drop its connections without waiting for anything. */
+export interface Opened<T> {
+  readonly queue: T;
+  readonly end: () => void;
+}
+
 /** The producing side of the queue on whichever backend the URL names. */
-export function openRunQueue(url: string): RunQueue {
+export function openRunQueue(url: string): Opened<RunQueue> {
   const options = { skipMetasUpdate: true } satisfies Partial<QueueOptions>;
   if (queueBackendOf(url) === 'redis') {
-    return new Queue<RingJob, void, string>(RUN_QUEUE, {
+    const clients = redisClients(url, 'ring');
+    const queue = new Queue<RingJob, void, string>(RUN_QUEUE, {
       ...options,
       prefix: REDIS_PREFIX,
-      connection: redisConnection(url, 'ring'),
+      connection: { clients },
     });
+    return { queue, end: clients.end };
   }
-  return new Queue(
+  const queue = new Queue(
     RUN_QUEUE,
     { ...options, connection: postgresConnection(url, 'ring') },
     createPostgresBackend,
   ) as unknown as RunQueue;
+  return { queue, end: () => drop(queue) };
 }
 
 /** The consuming side of the queue on whichever backend the URL names; does nothing before `run()`. */
-export function openRunWorker(url: string, concurrency: number, processor: RingProcessor): RunWorker {
+export function openRunWorker(url: string, concurrency: number, processor: RingProcessor): Opened<RunWorker> {
   const options = {
     autorun: false,
     concurrency,
@@ -97,16 +144,21 @@ export function openRunWorker(url: string, concurrency: number, processor: RingP
     removeOnFail: { count: 0 },
   } satisfies Partial<WorkerOptions>;
   if (queueBackendOf(url) === 'redis') {
-    return new Worker<RingJob, void, string>(RUN_QUEUE, processor, {
+    const clients = redisClients(url, 'listen');
+    const queue = new Worker<RingJob, void, string>(RUN_QUEUE, processor, {
       ...options,
       prefix: REDIS_PREFIX,
-      connection: redisConnection(url, 'listen'),
+      connection: { clients },
     });
+    return { queue, end: clients.end };
   }
-  return new Worker(
+  const queue = new Worker(
     RUN_QUEUE,
     processor,
     { ...options, connection: postgresConnection(url, 'listen') },
     createPostgresBackend,
   ) as unknown as RunWorker;
+  return { queue, end: () => drop(queue) };
 }
+
+const drop = (queue: Pick<RunQueue, 'disconnect'>) => void queue.disconnect().catch(() => undefined);

@@ -52,6 +52,8 @@ export interface FaultSystemOptions extends Omit<SystemOptions, 'profile' | 'pro
   readonly replaced?: boolean;
   /** Further runners, each with what is added to its environment. */
   readonly moreRunners?: readonly Readonly<Record<string, string>>[];
+  /** What no log may contain, beside the suite's own secrets, by what it is. */
+  readonly secrets?: Readonly<Record<string, string>>;
   /** Looks, when every process of the system has ended, for what is left where a case has let them work. */
   readonly leftBehind?: () => readonly string[];
   /** Called after that: for what a case has put between them. */
@@ -138,6 +140,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     databaseFilter,
     redis: ownRedis,
     moreRunners = [],
+    secrets: ownSecrets = {},
     leftBehind = () => [],
     ended,
     ...rest
@@ -168,6 +171,7 @@ export async function startFaultSystem(profile: Profile, options: FaultSystemOpt
     ['CODEDOCK_INTERNAL_TOKEN', randomBytes(24).toString('hex')],
     ['CODEDOCK_CAPABILITY_KEY', randomBytes(32).toString('hex')],
     ['OPENAI_API_KEY', PROVIDER_KEY],
+    ...Object.entries(ownSecrets),
   ]);
   const system = await startSystem({
     gateways: 2,

@@ -41,7 +41,7 @@ describe('defaults', () => {
 
   test.each([
     'redis://queue/1',
-    'rediss+sentinel://user:password@s1:26379,s2:26379,[::1]:26379/main/0',
+    'rediss+sentinel://user:pass,word@s1:26379,s2:26379,[::1]:26379/main/0',
     'redis+cluster://n1:6379,n2:6379',
   ])('the queue may be at %s', (url) => {
     expect(readConfig('runner', { ...DATABASE, QUEUE_URL: url }).queueUrl.reveal()).toBe(url);

@@ -225,7 +225,7 @@ function parseWithUnit(text: string, units: Readonly<Record<string, number>>, ba
 }
 
 /** Some protocols name several hosts, separated by commas, which is more than a URL's authority can (RFC 3986, 3.2.2). */
-const FURTHER_HOSTS = /^([a-z]+\+[a-z]+:\/\/[^/?#,]*),[^/?#]*/i;
+const FURTHER_HOSTS = /^([a-z]+\+[a-z]+:\/\/(?:[^/?#]*@)?[^/?#,]*),[^/?#]*/i;
 
 function checkUrl(value: string, protocols: readonly string[]): Parsed<string> {
   const expected = protocols.map((protocol) => `${protocol}//`).join(' or ');

@@ -1,12 +1,12 @@
 import { AppError, type LiveBus } from '@codedock/domain';
 import { queueBackendOf } from '../queue-backend.js';
-import type { QueueReporter } from '../queue-reporter.js';
+import { asError, type QueueReporter } from '../queue-reporter.js';
 import { openPostgresBus } from './postgres-bus.js';
 import { openRedisBus } from './redis-bus.js';
 
 /** Where the bus runs; `report` hears of trouble that it gets over by itself. */
 export interface LiveBusOptions {
-  /** Decides the backend: Redis pub/sub for redis://, LISTEN/NOTIFY for postgres://. */
+  /** Decides the backend: Redis pub/sub for an address of Redis, LISTEN/NOTIFY for postgres://. */
   readonly queueUrl: string;
   /** PostgreSQL without a transaction pooler in between; used by LISTEN/NOTIFY. */
   readonly directUrl: string;
@@ -26,6 +26,8 @@ export async function createLiveBus(options: LiveBusOptions): Promise<LiveBus> {
       : await openPostgresBus(options.directUrl, options.report);
   } catch (cause) {
     const names = backend === 'redis' ? 'QUEUE_URL' : 'DATABASE_DIRECT_URL';
-    throw new AppError('queue_unavailable', `The live bus cannot be reached: check ${names}.`, { cause });
+    throw new AppError('queue_unavailable', `The live bus cannot be reached: check ${names}.`, {
+      cause: asError(cause),
+    });
   }
 }

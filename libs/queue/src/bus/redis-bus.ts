@@ -11,13 +11,17 @@ import { decode, encodeCancel, encodeSession } from './wire.js';
 /** Events larger than this are read from the database instead, bytes. */
 const PAYLOAD_LIMIT = 64 * 1024;
 const SUBSCRIBE_TIMEOUT_MS = 1_000;
+/** How long an answer may take before a connection counts as dead, milliseconds. */
+const SILENCE_MS = 5_000;
+/** Who only listens asks nothing that could be missed: so often it asks whether the server is there, milliseconds. */
+const PING_MS = 5_000;
 const CANCEL_CHANNEL = `${REDIS_PREFIX}:cancel`;
 const channelOf = (sessionId: string) => `${REDIS_PREFIX}:session:${sessionId}`;
 
 /** The bus on Redis pub/sub: one connection publishes, one listens, one channel per session. */
 export async function openRedisBus(url: string, report?: QueueReporter): Promise<LiveBus> {
   const audience = new Audience();
-  const onError = (error: Error) => report?.({ kind: 'bus_error', error });
+  const onError = (error: unknown) => report?.({ kind: 'bus_error', error: asError(error) });
   const common = {
     lazyConnect: true,
     disconnectTimeout: 100,
@@ -25,6 +29,7 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
     retryStrategy: reconnectDelay,
     autoResubscribe: false,
     keepAlive: 10_000,
+    socketTimeout: SILENCE_MS,
   };
   const publisher = redisClient(url, { ...common, enableOfflineQueue: false, maxRetriesPerRequest: 0 });
   const listener = redisClient(url, { ...common, maxRetriesPerRequest: null });
@@ -43,6 +48,9 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
     throw error;
   }
 
+  const pinging = setInterval(() => {
+    if (listener.status === 'ready') listener.ping().catch(onError);
+  }, PING_MS).unref();
   let cancelListeners = 0;
   const channels = () => [...audience.sessions().map(channelOf), ...(cancelListeners > 0 ? [CANCEL_CHANNEL] : [])];
   listener.on('ready', () => {
@@ -73,7 +81,7 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
   return {
     publish: (push) => coalescer.add(push),
     publishCancel(push) {
-      publisher.publish(CANCEL_CHANNEL, encodeCancel(push)).catch((error: unknown) => onError(asError(error)));
+      publisher.publish(CANCEL_CHANNEL, encodeCancel(push)).catch(onError);
     },
     async subscribe(sessionId, onPush) {
       const first = !audience.hasSession(sessionId);
@@ -101,6 +109,7 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
       closed ??= within(coalescer.idle(), 500, () => new Error('not flushed in time'))
         .catch(() => undefined)
         .then(() => {
+          clearInterval(pinging);
           publisher.disconnect();
           listener.disconnect();
         });

@@ -1,6 +1,7 @@
-import { connect as connectPlain } from 'node:net';
+import { connect as connectPlain, Socket } from 'node:net';
 import { connect as connectSecurely } from 'node:tls';
 import { AbstractConnector, Redis, type RedisOptions } from 'ioredis';
+import { asError } from '../queue-reporter.js';
 import type { ClusterRedis, RedisNode } from './redis-address.js';
 
 type ErrorEmitter = Parameters<AbstractConnector['connect']>[0];
@@ -20,6 +21,7 @@ export function clusterConnector(address: ClusterRedis, keys: string): NonNullab
   return class ClusterConnector extends AbstractConnector {
     private known: readonly RedisNode[] = address.nodes;
     private attempts = Math.floor(Math.random() * address.nodes.length);
+    private asking: Redis | undefined;
 
     constructor() {
       super(DISCONNECT_TIMEOUT_MS);
@@ -27,8 +29,15 @@ export function clusterConnector(address: ClusterRedis, keys: string): NonNullab
 
     async connect(_onError: ErrorEmitter): Promise<Stream> {
       this.connecting = true;
-      const master = await this.findMaster();
-      if (!this.connecting) throw new Error('Connection is closed.');
+      delete this.firstError;
+      const master = await this.findMaster().catch((error: unknown) => {
+        this.firstError = asError(error);
+      });
+      if (master === undefined || !this.connecting) {
+        // ioredis gives up for good where this rejects; a connection that is closed already is made again.
+        this.stream = new Socket().destroy();
+        return this.stream;
+      }
       this.stream = address.tls ? connectSecurely({ ...master, ...nameOf(master) }) : connectPlain(master);
       this.stream.once('error', (error: Error) => {
         this.firstError = error;
@@ -36,36 +45,41 @@ export function clusterConnector(address: ClusterRedis, keys: string): NonNullab
       return this.stream;
     }
 
+    override disconnect(): void {
+      super.disconnect();
+      this.asking?.disconnect();
+    }
+
     private async findMaster(): Promise<RedisNode> {
       const first = this.attempts;
       this.attempts += 1;
-      const causes: unknown[] = [];
-      for (const [index] of this.known.entries()) {
-        const node = this.known[(first + index) % this.known.length] as RedisNode;
+      const { known } = this;
+      const causes = new Set<string>();
+      for (let index = 0; index < known.length && this.connecting; index += 1) {
+        const node = known[(first + index) % known.length] as RedisNode;
+        this.asking = askingClient(node, address);
         try {
-          const { master, nodes } = await askForMaster(node, address, keys);
-          this.known = [...nodes, ...address.nodes.filter((seed) => !nodes.some((each) => isSame(each, seed)))];
+          const { master, nodes } = await askForMaster(this.asking, node, keys);
+          this.known = distinct([...nodes, ...address.nodes]);
           return master;
         } catch (cause) {
-          causes.push(cause);
+          causes.add(asError(cause).message);
         }
       }
-      throw new Error(`no node of the Cluster says who holds its keys: ${causes.map(String).join('; ')}`);
+      throw new Error(`no node of the Cluster says who holds its keys: ${[...causes].join('; ')}`);
     }
   };
 }
 
-const isSame = (one: RedisNode, other: RedisNode) => one.host === other.host && one.port === other.port;
+const distinct = (nodes: readonly RedisNode[]) => [
+  ...new Map(nodes.map((node) => [`${node.host} ${node.port}`, node])).values(),
+];
 /** A certificate is for a name, and an address is no name for the handshake (RFC 6066, 3). */
 const nameOf = ({ host }: RedisNode) => (/^[\d.]+$|:/.test(host) ? {} : { servername: host });
 
-/** The master of the slot of `keys`, and all nodes, as one of them says: `CLUSTER SLOTS`. */
-async function askForMaster(
-  node: RedisNode,
-  { username, password, tls }: ClusterRedis,
-  keys: string,
-): Promise<{ readonly master: RedisNode; readonly nodes: readonly RedisNode[] }> {
-  const client = new Redis({
+/** Not connected yet. */
+function askingClient(node: RedisNode, { username, password, tls }: ClusterRedis): Redis {
+  return new Redis({
     ...node,
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
@@ -78,7 +92,15 @@ async function askForMaster(
     maxRetriesPerRequest: 0,
     retryStrategy: () => null,
   });
-  // The rejection says it, too; an unheard event would end the process.
+}
+
+/** The master of the slot of `keys`, and all nodes, as one of them says (`CLUSTER SLOTS`). Ends the client. */
+async function askForMaster(
+  client: Redis,
+  asked: RedisNode,
+  keys: string,
+): Promise<{ readonly master: RedisNode; readonly nodes: readonly RedisNode[] }> {
+  // A rejection says that the connection is closed; the event says why, and unheard it would be written to stderr.
   let reason: Error | undefined;
   client.on('error', (error: Error) => {
     reason = error;
@@ -88,7 +110,7 @@ async function askForMaster(
     const slot = Number(await client.call('CLUSTER', 'KEYSLOT', keys));
     const ranges = (await client.call('CLUSTER', 'SLOTS')) as [number, number, ...[string | null, number][]][];
     // A node that does not know its own name leaves it out.
-    const read = ([host, port]: [string | null, number]) => ({ host: host || node.host, port });
+    const read = ([host, port]: [string | null, number]) => ({ host: host || asked.host, port });
     const own = ranges.find(([from, to]) => from <= slot && slot <= to)?.[2];
     if (own === undefined) throw new Error('no master holds the slot');
     return { master: read(own), nodes: ranges.flatMap(([, , ...nodes]) => nodes.map(read)) };

@@ -11,12 +11,12 @@ describe('redisAddressOf', () => {
       { kind: 'sentinel', tls: false, sentinels: [{ host: 's1', port: 26_379 }], master: 'main', database: 0 },
     ],
     [
-      'rediss+sentinel://user:p%40ss@s1:1,s2,[::1]:3/my%20main/4?sentinel_username=watch&sentinel_password=a%2Bb%25',
+      'rediss+sentinel://user:p%40,ss@s1:1,s2,[::1]:3/my%20main/4?sentinel_username=watch&sentinel_password=a+b%2B%25',
       {
         kind: 'sentinel',
         tls: true,
         username: 'user',
-        password: 'p@ss',
+        password: 'p@,ss',
         sentinels: [
           { host: 's1', port: 1 },
           { host: 's2', port: 26_379 },
@@ -25,7 +25,7 @@ describe('redisAddressOf', () => {
         master: 'my main',
         database: 4,
         sentinelUsername: 'watch',
-        sentinelPassword: 'a+b%',
+        sentinelPassword: 'a+b+%',
       },
     ],
     [
@@ -56,9 +56,10 @@ describe('redisAddressOf', () => {
     ['redis+sentinel:///main', 'a host that cannot be read'],
     ['redis+sentinel://secret%@s1/main', 'a percent sign'],
     ['redis+sentinel://secret@s1/main%zz', 'a percent sign'],
-    ['redis+sentinel://secret@s1/main?password=secret', '"password"'],
+    ['redis+sentinel://secret@s1/main?password=secret', 'unknown parameter'],
+    ['redis+cluster://app:7?secret@n1', 'unknown parameter'],
     ['redis+cluster://secret@n1/1', 'a Cluster has but one'],
-    ['redis+cluster://secret@n1?node=n2', '"node"'],
+    ['redis+cluster://secret@n1?node=n2', 'unknown parameter'],
     ['redis+cluster://secret@n1#n2', 'cannot be read'],
     ['redis://a b', 'cannot be read'],
   ])('refuses %s, saying what is wrong and how it is written', (url, what) => {

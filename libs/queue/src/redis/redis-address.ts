@@ -63,7 +63,8 @@ export function redisAddressOf(url: string): RedisAddress {
   const kind = form.toLowerCase() === 'cluster' ? 'cluster' : 'sentinel';
   const hosts = authority.split(',');
   const nodes = hosts.map((host) => nodeOf(host, kind));
-  const first = `redis://${userinfo}${hosts[0]}${rest}`;
+  // A form would take a plus for a space; here it is one, as it is in a password before the hosts.
+  const first = `redis://${userinfo}${hosts[0]}${rest.replaceAll('+', '%2B')}`;
   if (!URL.canParse(first) || first.includes('#')) throw refused(kind, 'cannot be read');
   const parsed = new URL(first);
   const access = {
@@ -73,7 +74,8 @@ export function redisAddressOf(url: string): RedisAddress {
   };
   const parameters = kind === 'sentinel' ? SENTINEL_PARAMETERS : [];
   for (const name of parsed.searchParams.keys()) {
-    if (!parameters.includes(name)) throw refused(kind, `has the parameter ${JSON.stringify(name)}, which is unknown`);
+    // Not which one: it may be what follows a question mark in a password.
+    if (!parameters.includes(name)) throw refused(kind, 'has an unknown parameter (a ? in a password is written %3F)');
   }
   const [master = '', database = '0', ...more] = parsed.pathname.split('/').slice(1);
   if (kind === 'cluster') {

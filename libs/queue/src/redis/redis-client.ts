@@ -13,22 +13,21 @@ type Settings =
   | 'enableOfflineQueue'
   | 'keepAlive'
   | 'lazyConnect'
-  | 'maxRetriesPerRequest';
+  | 'maxRetriesPerRequest'
+  | 'socketTimeout';
 
 /** How a connection behaves; where it leads is the address's business. */
 export type RedisBehaviour = { readonly [S in Settings]?: Exclude<RedisOptions[S], undefined> } & {
   readonly retryStrategy?: NonNullable<RedisOptions['retryStrategy']>;
 };
 
+/** How long one Sentinel may take to say who the master is, milliseconds: then the next one is asked. */
+const SENTINEL_TIMEOUT_MS = 1_000;
+
 /** A master that has become a replica goes on answering: the connection has to find the one that takes writes. */
 const leadsElsewhere = ({ message }: Error) => /\b(READONLY|MOVED|CLUSTERDOWN)\b/.test(message);
 
-/**
- * Options of ioredis for whatever the address names; `url` is for its constructor's first argument. The connection finds
- * the new master after a failover by itself.
- * @throws AppError `config_invalid` for an address that cannot be read.
- */
-export function redisOptions(url: string, behaviour: RedisBehaviour) {
+function redisOptions(url: string, behaviour: RedisBehaviour) {
   const address = redisAddressOf(url);
   const options = { ...behaviour, reconnectOnError: leadsElsewhere };
   if (address.kind === 'single') return { ...options, url };
@@ -37,7 +36,11 @@ export function redisOptions(url: string, behaviour: RedisBehaviour) {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
   };
-  if (address.kind === 'cluster') return { ...options, ...access, Connector: clusterConnector(address, REDIS_PREFIX) };
+  if (address.kind === 'cluster') {
+    const connector = { Connector: clusterConnector(address, REDIS_PREFIX) };
+    // ioredis has to know that a connection is there only after a handshake.
+    return { ...options, ...access, ...(tls ? { tls: {} } : {}), ...connector };
+  }
   const { sentinels, master, database, sentinelUsername, sentinelPassword } = address;
   return {
     ...options,
@@ -48,11 +51,16 @@ export function redisOptions(url: string, behaviour: RedisBehaviour) {
     ...(sentinelUsername === undefined ? {} : { sentinelUsername }),
     ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
     ...(tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
+    sentinelCommandTimeout: SENTINEL_TIMEOUT_MS,
     sentinelRetryStrategy: behaviour.retryStrategy ?? reconnectDelay,
   };
 }
 
-/** A client of whatever the address names. */
+/**
+ * A client of whatever the address names; it finds the new master after a failover by itself. With `socketTimeout` also
+ * one that has gone without a word: a connection on which an answer is missing for so long is made anew.
+ * @throws AppError `config_invalid` for an address that cannot be read.
+ */
 export function redisClient(address: string, behaviour: RedisBehaviour): Redis {
   const options = redisOptions(address, behaviour);
   return 'url' in options ? new Redis(options.url, options) : new Redis(options);

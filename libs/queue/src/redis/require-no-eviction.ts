@@ -1,4 +1,5 @@
 import { AppError } from '@codedock/domain';
+import { asError } from '../queue-reporter.js';
 import { within } from '../within.js';
 import { redisAddressOf } from './redis-address.js';
 import { redisClient } from './redis-client.js';
@@ -18,8 +19,11 @@ export async function requireNoEviction(url: string, timeoutMs: number): Promise
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,
   });
-  // The rejection of the command carries the reason; an unheard event would end the process.
-  redis.on('error', () => undefined);
+  // A rejection says that the connection is closed; the event says why.
+  let reason: Error | undefined;
+  redis.on('error', (error: Error) => {
+    reason = error;
+  });
   let info: string;
   try {
     info = await within(
@@ -27,8 +31,8 @@ export async function requireNoEviction(url: string, timeoutMs: number): Promise
       timeoutMs,
       () => new Error(`no answer within ${timeoutMs} ms`),
     );
-  } catch (cause) {
-    throw new AppError('queue_unavailable', UNREACHABLE[kind], { cause });
+  } catch (error) {
+    throw new AppError('queue_unavailable', UNREACHABLE[kind], { cause: asError(reason ?? error) });
   } finally {
     redis.disconnect();
   }

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { chown, copyFile, rm, stat, writeFile } from 'node:fs/promises';
+import { chown, copyFile, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '@codedock/embedded';
@@ -33,12 +33,15 @@ interface Server {
 
 const run = promisify(execFile);
 
+/** Shared memory lies in files of the server: a killed one is never started again, which is what would clear the other kind. */
+const SETTINGS = { wal_keep_size: '256MB', dynamic_shared_memory_type: 'mmap' };
+
 /** Starts two servers on free loopback ports and migrates their database. */
 export async function startPostgresPair(): Promise<PostgresPair> {
   const servers: Server[] = [];
   const start = async (folder: TemporaryFolder, settings: Readonly<Record<string, string>> = {}): Promise<Server> => {
     const port = await freePort();
-    const all = { ...OWN_POSTGRES_SETTINGS, wal_keep_size: '256MB', ...settings };
+    const all = { ...OWN_POSTGRES_SETTINGS, ...SETTINGS, ...settings };
     const server = { folder, postgres: await startEmbeddedPostgres({ dataDir: folder.path, settings: all, port }) };
     servers.push(server);
     return server;
@@ -89,12 +92,16 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     },
     async promote() {
       if (standby === undefined) throw new Error('there is no standby');
-      await asAdmin(standby, (client) => client.query('SELECT pg_promote(true, 60)'));
+      const { rows } = await asAdmin(standby, (client) =>
+        client.query<{ promoted: boolean }>('SELECT pg_promote(true, 60) AS promoted'),
+      );
+      if (rows[0]?.promoted !== true) throw new Error('the standby was not promoted within a minute');
       const former = primary;
       primary = standby;
       standby = undefined;
       servers.splice(servers.indexOf(former), 1);
       await former.postgres.stop();
+      await removeSegment(former.postgres.clusterDir);
       await former.folder.remove();
     },
     restore,
@@ -107,8 +114,7 @@ async function copyCluster({ folder, postgres }: Server, into: string): Promise<
   const cluster = path.join(into, 'cluster');
   const label = await asAdmin({ postgres }, async (client) => {
     await client.query("SELECT pg_backup_start('standby', true)");
-    // Files that vanish meanwhile, which it complains about, are none that a backup needs.
-    await run('cp', ['-a', postgres.clusterDir, cluster]).catch(() => undefined);
+    await run('cp', ['-a', postgres.clusterDir, cluster], { env: { ...process.env, LC_ALL: 'C' } }).catch(onlyVanished);
     const { rows } = await client.query<{ labelfile: string }>('SELECT labelfile FROM pg_backup_stop(false)');
     return rows[0]?.labelfile ?? '';
   });
@@ -132,4 +138,19 @@ async function asAdmin<T>({ postgres }: Pick<Server, 'postgres'>, work: (client:
   } finally {
     await client.end();
   }
+}
+
+/** Files that vanish while they are copied are none that a backup needs. Throws at any other complaint of `cp`. */
+function onlyVanished(error: Error & { readonly stderr?: string }): void {
+  const complaints = error.stderr?.trim().split('\n') ?? [];
+  if (complaints.length === 0 || complaints.some((line) => !line.endsWith('No such file or directory'))) throw error;
+}
+
+/**
+ * A killed server leaves its System V segment, which outlives its processes; `postmaster.pid` says which (line 7, key and
+ * number).
+ */
+async function removeSegment(clusterDir: string): Promise<void> {
+  const [, , , , , , segment = ''] = (await readFile(path.join(clusterDir, 'postmaster.pid'), 'utf8')).split('\n');
+  await run('ipcrm', ['-m', segment.trim().split(/\s+/)[1] ?? '']);
 }

@@ -52,9 +52,15 @@ export async function launchRedisServer(options: RedisServerOptions): Promise<Te
   });
 }
 
-/** Sends one command to a server of loopback over a connection of its own. */
-export async function runOnRedis(port: number, command: string, ...args: readonly string[]): Promise<unknown> {
-  const client = new Redis(port, '127.0.0.1', { maxRetriesPerRequest: 1, retryStrategy: () => null });
+/** A server of loopback. */
+export interface RedisServer {
+  readonly port: number;
+  readonly password?: string;
+}
+
+/** Sends one command over a connection of its own. */
+export async function runOnRedis(server: RedisServer, command: string, ...args: readonly string[]): Promise<unknown> {
+  const client = new Redis({ ...server, host: '127.0.0.1', maxRetriesPerRequest: 1, retryStrategy: () => null });
   client.on('error', () => undefined);
   try {
     return await client.call(command, ...args);
@@ -64,7 +70,7 @@ export async function runOnRedis(port: number, command: string, ...args: readonl
 }
 
 /** One field of the server's answer to INFO. */
-export async function redisInfo(port: number, field: string): Promise<string | undefined> {
-  const text = String(await runOnRedis(port, 'INFO'));
+export async function redisInfo(server: RedisServer, field: string): Promise<string | undefined> {
+  const text = String(await runOnRedis(server, 'INFO'));
   return new RegExp(`^${field}:(.*?)\\r?$`, 'm').exec(text)?.[1];
 }

@@ -53,7 +53,7 @@ export async function startRedis({ appendOnly = false, folder: given }: TestRedi
     get pid() {
       return running.pid;
     },
-    run: (command, ...args) => runOnRedis(port, command, ...args),
+    run: (command, ...args) => runOnRedis({ port }, command, ...args),
     kill: async () => {
       await running.kill();
     },

@@ -11,20 +11,21 @@ const IN_FLIGHT = 8;
 /** A run that was spared so many kills may end. */
 const SPARED = 2;
 
+/** A runner, and when it was killed: milliseconds of the machine's clock, and of the monotonic one. */
+interface Death {
+  readonly runner: TestProcess;
+  readonly at: number;
+  readonly monotonicMs: number;
+}
+
 interface Flight {
   readonly runId: string;
   readonly callId: string;
   readonly tool: string;
   /** Kills that hit its runner while the call was held. */
-  readonly hits: number[];
+  readonly hits: Death[];
   /** Kills that hit other runners. */
   spared: number;
-}
-
-/** A runner, and when it was killed: milliseconds of the machine's clock. */
-interface Death {
-  readonly runner: TestProcess;
-  readonly at: number;
 }
 
 /** R1: kill -9 of runners in the middle of tool calls, again and again, with runs in flight all the time. */
@@ -98,11 +99,11 @@ async function kill(
       { timeoutMs: 60_000, intervalMs: 50, what: 'a call in flight' },
     );
     const held = [...flights].filter(({ callId }) => system.runnerOf(callId) === victim);
-    const at = Date.now();
+    const death = { runner: victim, at: Date.now(), monotonicMs: Number(process.hrtime.bigint() / 1_000_000n) };
     await victim.kill();
-    deaths.push({ runner: victim, at });
+    deaths.push(death);
     for (const flight of flights) {
-      if (held.includes(flight)) flight.hits.push(at);
+      if (held.includes(flight)) flight.hits.push(death);
       else flight.spared += 1;
     }
   }
@@ -139,17 +140,33 @@ async function judge(
     const again = rows[0]?.n ?? 0;
     if (again > run.attempt - 1)
       throw new Error(`run ${runId}: ${again} model calls were made anew in ${run.attempt} attempts`);
-    for (const at of own) {
-      const ms = await resumedAfter(system, runId, at);
-      // None: a runner that got no time had lost the run before it was killed, and another had it.
-      if (ms === undefined) continue;
-      // Whoever took the run next may have been killed before its first sign: the time runs from the last of them.
-      const later = deaths
-        .filter((death) => death.at > at && death.at < at + ms && leasesIn([death.runner.stdout()], runId).size > 0)
-        .map((death) => death.at);
-      if (later.length > 0) hitAgain += 1;
-      resumeMs.push(at + ms - Math.max(at, ...later));
+    for (const hit of own) {
+      const steps = await resumed(system, runId, hit, deaths);
+      resumeMs.push(...steps);
+      if (steps.length > 1) hitAgain += 1;
     }
   }
   return { resumeMs, hitAgain };
+}
+
+/**
+ * Milliseconds from a kill to the next sign of life of the run that it hit. Where whoever took the run next was killed
+ * before its first sign: from the kill to that taking over, from that kill on, and so on. None: a runner that got no time
+ * had lost the run before it was killed, and another had it.
+ */
+async function resumed(system: FaultSystem, runId: string, hit: Death, deaths: readonly Death[]): Promise<number[]> {
+  const ms = await resumedAfter(system, runId, hit.at);
+  if (ms === undefined) return [];
+  const attemptOf = ({ runner }: Death) => Math.max(0, ...leasesIn([runner.stdout()], runId).keys());
+  const again = deaths
+    .filter((death) => death.at > hit.at && death.at < hit.at + ms && attemptOf(death) > attemptOf(hit))
+    .sort((one, other) => one.at - other.at);
+  const steps: number[] = [];
+  let from = hit;
+  for (const death of again) {
+    const taken = leasesIn([death.runner.stdout()], runId).get(attemptOf(death));
+    if (taken !== undefined) steps.push(taken.takenMs - from.monotonicMs);
+    from = death;
+  }
+  return [...steps, hit.at + ms - from.at];
 }
