@@ -57,23 +57,39 @@ export async function actingOrEnded(system: FaultSystem, runId: string): Promise
   return seen;
 }
 
+/** The first event of a later attempt. */
+export interface SignOfLife {
+  /** Milliseconds since the moment that was asked about. */
+  readonly ms: number;
+  readonly attempt: number;
+}
+
 /**
- * Milliseconds from a moment (of the machine's clock) to the first sign that somebody goes on with a run: an event of a
- * later attempt. Undefined when there is none.
+ * The first sign, after a moment (of the machine's clock), that somebody goes on with a run: an event of a later attempt.
+ * Undefined when there is none.
  */
-export async function resumedAfter(
+export async function signOfLife(
   { db }: Pick<FaultSystem, 'db'>,
   runId: string,
   moment: number,
-): Promise<number | undefined> {
-  const { rows } = await db.query<{ at: number | null }>(
-    `WITH own AS (SELECT attempt, extract(epoch FROM occurred_at)::float8 * 1000 AS at FROM events WHERE run_id = $1)
-     SELECT min(at) AS at FROM own
-     WHERE at > $2 AND attempt > (SELECT coalesce(max(attempt), 0) FROM own WHERE at <= $2 AND attempt IS NOT NULL)`,
+): Promise<SignOfLife | undefined> {
+  const { rows } = await db.query<SignOfLife>(
+    `WITH own AS (SELECT attempt, extract(epoch FROM occurred_at)::float8 * 1000 - $2 AS ms FROM events WHERE run_id = $1)
+     SELECT ms, attempt FROM own
+     WHERE ms > 0 AND attempt > (SELECT coalesce(max(attempt), 0) FROM own WHERE ms <= 0 AND attempt IS NOT NULL)
+     ORDER BY ms LIMIT 1`,
     [runId, moment],
   );
-  const at = rows[0]?.at;
-  return typeof at === 'number' ? at - moment : undefined;
+  return rows[0];
+}
+
+/** Milliseconds from a moment (of the machine's clock) to the first sign of life of a run. */
+export async function resumedAfter(
+  system: Pick<FaultSystem, 'db'>,
+  runId: string,
+  moment: number,
+): Promise<number | undefined> {
+  return (await signOfLife(system, runId, moment))?.ms;
 }
 
 /**

@@ -3,7 +3,7 @@ import { eventually, type TestProcess } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
 import { type FaultSystem, LEASE_MS } from '../fault-system.js';
-import { actingOrEnded, callsOf, leasesRunOut, resumedAfter } from '../observing.js';
+import { actingOrEnded, callsOf, leasesRunOut, signOfLife } from '../observing.js';
 import { leasesIn } from '../programs/told-leases.js';
 
 /** Runs in flight all the time. */
@@ -151,16 +151,15 @@ async function judge(
 
 /**
  * Milliseconds from a kill to the next sign of life of the run that it hit. Where whoever took the run next was killed
- * before its first sign: from the kill to that taking over, from that kill on, and so on. None: a runner that got no time
- * had lost the run before it was killed, and another had it.
+ * before that sign: from the kill to that taking over, from that kill on, and so on. None: a runner that got no time had
+ * lost the run before it was killed, and another had it.
  */
 async function resumed(system: FaultSystem, runId: string, hit: Death, deaths: readonly Death[]): Promise<number[]> {
-  const ms = await resumedAfter(system, runId, hit.at);
-  if (ms === undefined) return [];
+  const sign = await signOfLife(system, runId, hit.at);
+  if (sign === undefined) return [];
   const attemptOf = ({ runner }: Death) => Math.max(0, ...leasesIn([runner.stdout()], runId).keys());
-  const again = deaths
-    .filter((death) => death.at > hit.at && death.at < hit.at + ms && attemptOf(death) > attemptOf(hit))
-    .sort((one, other) => one.at - other.at);
+  const meanwhile = deaths.filter(({ at }) => at > hit.at && at < hit.at + sign.ms);
+  const again = meanwhile.filter((death) => attemptOf(death) > attemptOf(hit));
   const steps: number[] = [];
   let from = hit;
   for (const death of again) {
@@ -168,5 +167,11 @@ async function resumed(system: FaultSystem, runId: string, hit: Death, deaths: r
     if (taken !== undefined) steps.push(taken.takenMs - from.monotonicMs);
     from = death;
   }
-  return [...steps, hit.at + ms - from.at];
+  // An attempt between of which nobody has told: its runner died while it took the run.
+  const untold = sign.attempt > attemptOf(from) + 1 ? meanwhile.at(-1) : undefined;
+  if (untold !== undefined && untold !== from) {
+    steps.push(untold.at - from.at);
+    from = untold;
+  }
+  return [...steps, hit.at + sign.ms - from.at];
 }
