@@ -14,4 +14,5 @@ export const MIGRATIONS: readonly string[] = [
   '20261209000000_four_eyes_on_retries',
   '20261209000001_unknown_calls',
   '20261209000002_former_unknown_calls',
+  '20261210000000_rung_again_sooner',
 ];
