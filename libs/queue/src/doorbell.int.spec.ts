@@ -424,9 +424,7 @@ function suiteOfGroup(start: () => Promise<RedisGroup>): void {
     const admins = group.ports.map((port) => new Redis({ port, password: group.password }));
     return {
       url: group.url,
-      async disconnectAll() {
-        for (const admin of admins) await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-      },
+      disconnectAll: () => group.disconnectAll(),
       async connections() {
         const lists = await Promise.all(admins.map((admin) => admin.call('CLIENT', 'LIST', 'TYPE', 'normal')));
         const clients = lists.flatMap((list) => String(list).trim().split('\n'));

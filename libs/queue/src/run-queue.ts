@@ -11,10 +11,9 @@ import {
   type WorkerOptions,
 } from 'bullmq';
 import type { Redis } from 'ioredis';
-import { reconnectDelay } from './backoff.js';
 import { queueBackendOf } from './queue-backend.js';
 import { QUEUE_SCHEMA } from './queue-schema.js';
-import { REDIS_PREFIX, type RedisBehaviour, redisClient } from './redis/redis-client.js';
+import { REDIS_PREFIX, type RedisBehaviour, redisClient, SILENCE_MS } from './redis/redis-client.js';
 
 /** Name of the one queue. */
 const RUN_QUEUE = 'runs';
@@ -46,14 +45,8 @@ export const CONNECT_TIMEOUT_MS = 5_000;
 /** How long the queue may take to let go of what asks it for nothing more, milliseconds. */
 export const CLOSE_TIMEOUT_MS = 3_000;
 
-/** ioredis keeps the process alive for this long after every disconnect, milliseconds. */
-const DISCONNECT_TIMEOUT_MS = 100;
-
-/**
- * How long an answer may take before a connection counts as dead, milliseconds. A wait for the next job is answered after
- * ten seconds at the latest.
- */
-const SILENCE_MS = { ring: 5_000, listen: 15_000 } as const;
+/** As `SILENCE_MS`, where a wait for the next job is answered after ten seconds at the latest, milliseconds. */
+const LISTENING_SILENCE_MS = 15_000;
 
 /** Makes BullMQ's clients where it would make those of one server, and can end them when it cannot. */
 interface RedisClients {
@@ -67,11 +60,10 @@ RedisConnection.clientFactory = (options) => createIORedisClient((options['clien
 function redisClients(url: string, role: 'ring' | 'listen'): RedisClients {
   const behaviour: RedisBehaviour = {
     connectTimeout: CONNECT_TIMEOUT_MS,
-    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
-    socketTimeout: SILENCE_MS[role],
-    retryStrategy: reconnectDelay,
     // A ring must fail at once while Redis is away; a worker simply waits until it is back.
-    ...(role === 'ring' ? { enableOfflineQueue: false, maxRetriesPerRequest: 0 } : { maxRetriesPerRequest: null }),
+    ...(role === 'ring'
+      ? { socketTimeout: SILENCE_MS, enableOfflineQueue: false, maxRetriesPerRequest: 0 }
+      : { socketTimeout: LISTENING_SILENCE_MS, maxRetriesPerRequest: null }),
   };
   const opened: Redis[] = [];
   return {

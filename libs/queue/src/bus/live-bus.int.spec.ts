@@ -189,20 +189,11 @@ function suiteOfGroup(start: () => Promise<RedisGroup>): void {
   let group: RedisGroup;
   suite(async () => {
     group = await start();
-    const admins = group.ports.map((port) => new Redis({ port, password: group.password }));
     return {
       queueUrl: group.url,
       directUrl: 'postgres://unused',
-      async disconnectAll() {
-        for (const admin of admins) {
-          await admin.call('CLIENT', 'KILL', 'TYPE', 'pubsub');
-          await admin.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-        }
-      },
-      async close() {
-        for (const admin of admins) admin.disconnect();
-        await group.stop();
-      },
+      disconnectAll: () => group.disconnectAll(),
+      close: () => group.stop(),
     };
   });
 

@@ -1,7 +1,6 @@
 import type { LiveBus, SessionPush } from '@codedock/domain';
-import { reconnectDelay } from '../backoff.js';
 import { asError, type QueueReporter } from '../queue-reporter.js';
-import { REDIS_PREFIX, redisClient } from '../redis/redis-client.js';
+import { REDIS_PREFIX, redisClient, SILENCE_MS } from '../redis/redis-client.js';
 import { CONNECT_TIMEOUT_MS } from '../run-queue.js';
 import { within } from '../within.js';
 import { Audience } from './audience.js';
@@ -11,8 +10,6 @@ import { decode, encodeCancel, encodeSession } from './wire.js';
 /** Events larger than this are read from the database instead, bytes. */
 const PAYLOAD_LIMIT = 64 * 1024;
 const SUBSCRIBE_TIMEOUT_MS = 1_000;
-/** How long an answer may take before a connection counts as dead, milliseconds. */
-const SILENCE_MS = 5_000;
 /** Who only listens asks nothing that could be missed: so often it asks whether the server is there, milliseconds. */
 const PING_MS = 5_000;
 const CANCEL_CHANNEL = `${REDIS_PREFIX}:cancel`;
@@ -24,9 +21,7 @@ export async function openRedisBus(url: string, report?: QueueReporter): Promise
   const onError = (error: unknown) => report?.({ kind: 'bus_error', error: asError(error) });
   const common = {
     lazyConnect: true,
-    disconnectTimeout: 100,
     connectTimeout: CONNECT_TIMEOUT_MS,
-    retryStrategy: reconnectDelay,
     autoResubscribe: false,
     keepAlive: 10_000,
     socketTimeout: SILENCE_MS,

@@ -63,7 +63,7 @@ export function redisAddressOf(url: string): RedisAddress {
   const kind = form.toLowerCase() === 'cluster' ? 'cluster' : 'sentinel';
   const hosts = authority.split(',');
   const nodes = hosts.map((host) => nodeOf(host, kind));
-  // A form would take a plus for a space; here it is one, as it is in a password before the hosts.
+  // A plus stays one, as in a password before the hosts; forms mean a space by it.
   const first = `redis://${userinfo}${hosts[0]}${rest.replaceAll('+', '%2B')}`;
   if (!URL.canParse(first) || first.includes('#')) throw refused(kind, 'cannot be read');
   const parsed = new URL(first);

@@ -9,7 +9,6 @@ export const REDIS_PREFIX = '{codedock}';
 type Settings =
   | 'autoResubscribe'
   | 'connectTimeout'
-  | 'disconnectTimeout'
   | 'enableOfflineQueue'
   | 'keepAlive'
   | 'lazyConnect'
@@ -21,6 +20,10 @@ export type RedisBehaviour = { readonly [S in Settings]?: Exclude<RedisOptions[S
   readonly retryStrategy?: NonNullable<RedisOptions['retryStrategy']>;
 };
 
+/** How long an answer may take before a connection counts as dead, where nothing long is waited for, milliseconds. */
+export const SILENCE_MS = 5_000;
+/** ioredis keeps the process alive for this long after every disconnect, milliseconds. */
+const DISCONNECT_TIMEOUT_MS = 100;
 /** How long one Sentinel may take to say who the master is, milliseconds: then the next one is asked. */
 const SENTINEL_TIMEOUT_MS = 1_000;
 
@@ -29,7 +32,12 @@ const leadsElsewhere = ({ message }: Error) => /\b(READONLY|MOVED|CLUSTERDOWN)\b
 
 function redisOptions(url: string, behaviour: RedisBehaviour) {
   const address = redisAddressOf(url);
-  const options = { ...behaviour, reconnectOnError: leadsElsewhere };
+  const options = {
+    disconnectTimeout: DISCONNECT_TIMEOUT_MS,
+    retryStrategy: reconnectDelay,
+    ...behaviour,
+    reconnectOnError: leadsElsewhere,
+  };
   if (address.kind === 'single') return { ...options, url };
   const { username, password, tls } = address;
   const access = {
@@ -52,7 +60,7 @@ function redisOptions(url: string, behaviour: RedisBehaviour) {
     ...(sentinelPassword === undefined ? {} : { sentinelPassword }),
     ...(tls ? { tls: {}, sentinelTLS: {}, enableTLSForSentinelMode: true } : {}),
     sentinelCommandTimeout: SENTINEL_TIMEOUT_MS,
-    sentinelRetryStrategy: behaviour.retryStrategy ?? reconnectDelay,
+    sentinelRetryStrategy: options.retryStrategy,
   };
 }
 

@@ -14,7 +14,6 @@ export async function requireNoEviction(url: string, timeoutMs: number): Promise
   const { kind } = redisAddressOf(url);
   const redis = redisClient(url, {
     lazyConnect: true,
-    disconnectTimeout: 100,
     connectTimeout: timeoutMs,
     retryStrategy: () => null,
     maxRetriesPerRequest: 0,

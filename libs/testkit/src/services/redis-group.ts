@@ -25,6 +25,8 @@ export interface RedisGroup {
   handOver(): Promise<void>;
   /** Starts the killed or frozen one anew, empty; resolves when it follows the one that took over and may do so itself. */
   restore(): Promise<void>;
+  /** Breaks every client's connection to the servers that hold data; they stay. */
+  disconnectAll(): Promise<void>;
   /** kill -9 of all of them. */
   killAll(): Promise<void>;
   /** Starts all again that were killed, empty; resolves when they are a group. */
@@ -74,6 +76,12 @@ async function servers() {
     freeze: (port: number) => running.get(port)?.signal('SIGSTOP'),
     run: (port: number, command: string, ...args: readonly string[]) =>
       runOnRedis({ port, password }, command, ...args),
+    async disconnect(ports: readonly number[]) {
+      for (const port of ports) {
+        for (const type of ['pubsub', 'normal'])
+          await runOnRedis({ port, password }, 'CLIENT', 'KILL', 'TYPE', type, 'SKIPME', 'yes');
+      }
+    },
     info: (port: number, field: string) => redisInfo({ port, password }, field),
     async stop() {
       try {
@@ -156,6 +164,7 @@ export async function startRedisSentinels(): Promise<RedisGroup> {
       await follow();
       await whole();
     },
+    disconnectAll: () => own.disconnect(ports),
     async killAll() {
       for (const port of [...sentinels, ...ports]) await own.end(port);
     },
@@ -250,6 +259,7 @@ export async function startRedisCluster(): Promise<RedisGroup> {
       await start(replica);
       await follows();
     },
+    disconnectAll: () => own.disconnect(ports),
     async killAll() {
       for (const port of ports) await own.end(port);
     },

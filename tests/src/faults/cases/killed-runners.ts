@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { eventually, type TestProcess } from '@codedock/testkit';
 import { TOOLS } from '../effects/acting-plugin.js';
 import { type CaseContext, EACH_PROFILE, EACH_TIER, type FaultCase } from '../fault-case.js';
@@ -76,7 +75,11 @@ async function fly(
   const callId = call.id;
   const flight: Flight = { runId: run.id, callId, tool, hits: [], spared: 0 };
   flights.add(flight);
-  while (flight.hits.length === 0 && flight.spared < SPARED && !isOver()) await delay(50);
+  await eventually(() => flight.hits.length > 0 || flight.spared >= SPARED || isOver(), {
+    timeoutMs: 600_000,
+    intervalMs: 50,
+    what: 'kills to hit or to spare a run',
+  });
   flights.delete(flight);
   if (flight.hits.length === 0) await system.sink.release(callId);
   await system.waitForEnd(run.id);
