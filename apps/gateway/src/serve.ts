@@ -6,7 +6,7 @@ import {
   countedEnds,
   isTraced,
   type Logger,
-  metrics,
+  pluginHostMetrics,
   readTlsFiles,
   type Shutdown,
   type Telemetry,
@@ -177,7 +177,7 @@ function connectHosts(
     clientName: `gateway ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
-    metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
+    metrics: pluginHostMetrics,
     traced: isTraced,
     authorityNow: clock.now,
     epochStore: {

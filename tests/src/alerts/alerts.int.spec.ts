@@ -147,8 +147,8 @@ if (missing !== undefined) {
   let prometheus: Prometheus;
 
   beforeAll(async () => {
-    // A fault lasts for as long as a test has: what an alert waits beside that is Prometheus' own business.
-    const impatient = { groups: rules.groups.map((group) => ({ ...group, rules: group.rules.map(withoutFor) })) };
+    // A fault lasts for as long as a test has: where an alert waits for a minute, it waits for a second here.
+    const impatient = { groups: rules.groups.map((group) => ({ ...group, rules: group.rules.map(inSeconds) })) };
     prometheus = await startPrometheus(folder, { targets: system.metricsAt, rules: impatient });
   }, 90_000);
   afterAll(() => prometheus?.process.stop());
@@ -253,6 +253,11 @@ if (missing !== undefined) {
     await expected('CodeDockLeasesExpired', 'CodeDockQueueOld');
   }, 120_000);
 
+  it('CodeDockPluginHostUnreachable: the only plugin-host is killed', async () => {
+    await system.pluginHosts[0]?.kill();
+    await expected('CodeDockPluginHostUnreachable');
+  }, 120_000);
+
   it('CodeDockGatewayAbsent: the gateway is gone', async () => {
     await system.gateways[0]?.kill();
     await expected('CodeDockGatewayAbsent');
@@ -263,6 +268,6 @@ if (missing !== undefined) {
   });
 });
 
-function withoutFor<R extends { readonly for?: string }>({ for: _, ...rule }: R): Omit<R, 'for'> {
-  return rule;
+function inSeconds<R extends { readonly for?: string }>(rule: R): R {
+  return rule.for === undefined ? rule : { ...rule, for: rule.for.replace(/m$/, 's') };
 }

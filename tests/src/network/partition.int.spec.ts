@@ -185,6 +185,22 @@ describe('services on separate addresses', () => {
     );
   }
 
+  /** Resolves once every process that asks plugin-hosts reaches so many of them. */
+  async function reach(hostCount: number): Promise<void> {
+    const urls = [`${at('gateway')}:8080`, `${at('runner-1')}:8081`, `${at('runner-2')}:8081`];
+    await eventually(
+      async () => {
+        for (const url of urls) {
+          const text = await (await fetch(`http://${url}/metrics`, { headers: { connection: 'close' } })).text();
+          expect({ url, text }).toMatchObject({
+            text: expect.stringMatching(new RegExp(`^codedock_plugin_hosts\\{state="reachable"\\} ${hostCount}$`, 'm')),
+          });
+        }
+      },
+      { timeoutMs: PATIENCE_MS },
+    );
+  }
+
   /** Starts runs with a tool call each, awaits them, and counts how often the policy was asked for each. */
   async function gatedRuns(count: number) {
     const started = await Promise.all(
@@ -213,10 +229,12 @@ describe('services on separate addresses', () => {
     async () => {
       if (missing !== undefined) return;
       await cut('host-1', 'gateway', 'runner-1', 'runner-2');
-      // A call in flight when the packets stop belongs to the budget of its gate; what counts is that it goes on after that.
-      await eventually(() => gatedRuns(1), { timeoutMs: PATIENCE_MS });
+      // What is under way when the packets stop belongs to the budget of its gate; what counts is that it goes on once
+      // every process knows.
+      await reach(1);
       await gatedRuns(6);
       await heal('host-1');
+      await reach(2);
       await gatedRuns(2);
     },
     PATIENCE_MS * 4,

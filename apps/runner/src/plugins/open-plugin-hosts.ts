@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { isTraced, type Logger, metrics, readTlsFiles } from '@codedock/platform';
+import { isTraced, type Logger, pluginHostMetrics, readTlsFiles } from '@codedock/platform';
 import { capabilitySigner, connectPluginHosts, type PluginHosts } from '@codedock/plugin-bridge';
 import type { DatabaseClock, Store } from '@codedock/store';
 import type { RunnerConfig } from '../config.js';
@@ -12,7 +12,7 @@ export function openPluginHosts(config: RunnerConfig, store: Store, clock: Datab
     clientName: `runner ${hostname()} ${process.pid}`,
     gateTimeoutMs: config.pluginGateTimeoutMs,
     logger,
-    metrics: { notificationDropped: (event) => metrics.noticesDropped.add(1, { event }) },
+    metrics: pluginHostMetrics,
     traced: isTraced,
     authorityNow: clock.now,
     epochStore: {

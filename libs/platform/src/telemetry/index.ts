@@ -7,6 +7,7 @@ export {
   metrics,
   type NoAttributes,
 } from './metrics.js';
+export { pluginHostMetrics } from './plugin-host-metrics.js';
 export { carrierOf, type SpanIds, spanIdsOf, type TraceCarrier } from './span-ids.js';
 export { startTelemetry, type Telemetry, type TelemetryOptions } from './start-telemetry.js';
 export {

@@ -67,6 +67,10 @@ export const metrics = {
     'codedock.plugin.ready',
     '1 while the plugin answers, 0 while it does not, -1 while an administrator has taken it out.',
   ),
+  pluginHosts: level<{ state: 'known' | 'reachable' }>(
+    'codedock.plugin_hosts',
+    'Plugin-hosts as this process sees them: those whose addresses it knows, and those among them it reaches.',
+  ),
   noticesDropped: count<{ event: string }>(
     'codedock.plugin.notices.dropped',
     'Ledger events that no plugin-host was told of: too many waited, or none took them.',

@@ -115,7 +115,7 @@ export function connectPluginHosts(options: PluginHostsOptions): PluginHosts {
     logger,
     metrics,
   });
-  const asker = new GateAsker(replicas, clock, options.authorityNow ?? clock.now, options.signCapability, metrics);
+  const asker = new GateAsker(replicas, clock, options.authorityNow ?? clock.now, options.signCapability);
   const notifications = new NotificationQueue(replicas, asker, metrics);
   const executor = new ToolExecutor(replicas, asker);
   const hooks =

@@ -311,10 +311,10 @@ describe('tools', () => {
   it('a host that cannot be reached at all was certainly not sent the call', async () => {
     const host = await hostWith({}, { tools: [tool] });
     let reached = 1;
-    const replicas = ({ watching }: { watching: number }) => {
-      reached = watching;
+    const pluginHosts = ({ reachable }: { reachable: number }) => {
+      reached = reachable;
     };
-    const bridge = await readyWith([host], { metrics: { replicas } });
+    const bridge = await readyWith([host], { metrics: { pluginHosts } });
     const invocation = invocationOf(bridge);
     host.kill();
     await until(() => reached === 0, 'lost');

@@ -14,7 +14,6 @@ import { cutReason, interpretReply, type PortReply } from '../ports/interpret-re
 import type { MatchSubject } from '../ports/match.js';
 import { portTable } from '../ports/port-table.js';
 import { encodeScratchpad } from '../ports/scratchpad.js';
-import type { BridgeMetrics } from './options.js';
 import type { Replica } from './replica.js';
 import type { ReplicaSet } from './replica-set.js';
 import { type PortState, type WholeFailure, wholeFailure } from './standing.js';
@@ -59,6 +58,8 @@ const CLOCK_SKEW_MS = 5_000;
 const CONNECTION_PAUSE_MS = 25;
 /** Part of a gate's budget that is kept for asking, where a host had to be waited for. */
 const KEPT_FOR_ASKING = 0.2;
+/** By how much a timer may fire early by another clock, milliseconds. */
+const TIMER_SLACK_MS = 5;
 const MOST_OUTCOMES = 256;
 /** Questions to watching plugins under way at once; what comes beyond is not shown to them. */
 const MOST_SHOWN = 64;
@@ -74,18 +75,39 @@ export class GateAsker {
     private readonly clock: Clock,
     private readonly authorityNow: () => number,
     private readonly sign: CapabilitySigner | undefined,
-    private readonly metrics: BridgeMetrics | undefined,
   ) {}
 
   /** Never rejects. The call's signal cancels it; what it records then is dropped by the guard around it. */
   async ask<P extends Port>(asking: Asking<P>, call: GateCall): Promise<Answered<P> | Unasked | ChainFailed> {
     const started = this.clock.now();
-    const meter = { rpcs: 0 };
-    const result = await this.answerOf(asking, call, started, meter);
-    const durationMs = this.clock.now() - started;
-    const ended = result.kind === 'answered' ? 'answered' : result.kind === 'failed' ? 'failed' : result.outcome;
-    this.metrics?.gateAsked?.({ port: asking.port, result: ended, durationMs, rpcs: meter.rpcs });
-    return result;
+    const whole = wholeFailure(asking.state, asking.subject);
+    if (whole !== undefined) return { kind: 'unasked', ...whole };
+    const envelope = this.envelopeOf(asking, call);
+    const tried = new Set<Replica>();
+    let resent = false;
+    let again: Replica | undefined;
+    let failure: WholeFailure = {
+      outcome: 'not ready',
+      reason: `No plugin-host is ready to be asked on ${asking.port}.`,
+    };
+    for (;;) {
+      const replica = this.replicas.forGate(asking.port, asking.subject, tried) ?? again;
+      if (replica === undefined) return { kind: 'unasked', ...failure };
+      again = undefined;
+      const result = await this.dispatch(replica, asking, envelope, call, started);
+      if (!('retry' in result)) return result;
+      failure = result.failure;
+      tried.add(replica);
+      if (result.retry === 'refused') continue;
+      if (resent) {
+        if (!(await this.awaitConnection(asking, call, started))) return { kind: 'unasked', ...failure };
+        // Chosen anew: the address of the last one may have been given up, and its channel closed.
+        tried.clear();
+        continue;
+      }
+      resent = true;
+      again = replica;
+    }
   }
 
   /**
@@ -133,42 +155,6 @@ export class GateAsker {
     });
   }
 
-  private async answerOf<P extends Port>(
-    asking: Asking<P>,
-    call: GateCall,
-    started: number,
-    meter: { rpcs: number },
-  ): Promise<Answered<P> | Unasked | ChainFailed> {
-    const whole = wholeFailure(asking.state, asking.subject);
-    if (whole !== undefined) return { kind: 'unasked', ...whole };
-    const envelope = this.envelopeOf(asking, call);
-    const tried = new Set<Replica>();
-    let resent = false;
-    let again: Replica | undefined;
-    let failure: WholeFailure = {
-      outcome: 'not ready',
-      reason: `No plugin-host is ready to be asked on ${asking.port}.`,
-    };
-    for (;;) {
-      const replica = this.replicas.forGate(asking.port, asking.subject, tried) ?? again;
-      if (replica === undefined) return { kind: 'unasked', ...failure };
-      again = undefined;
-      const result = await this.dispatch(replica, asking, envelope, call, started, meter);
-      if (!('retry' in result)) return result;
-      failure = result.failure;
-      tried.add(replica);
-      if (result.retry === 'refused') continue;
-      if (resent) {
-        if (!(await this.awaitConnection(asking, call, started))) return { kind: 'unasked', ...failure };
-        // Chosen anew: the address of the last one may have been given up, and its channel closed.
-        tried.clear();
-        continue;
-      }
-      resent = true;
-      again = replica;
-    }
-  }
-
   /**
    * Waits until a host can be reached and one serves the gate: while hosts are rolled the last connection can break before
    * the one to the next host is made. The question has reached nobody, and the budget is there to be waited for. False when
@@ -211,7 +197,6 @@ export class GateAsker {
     envelope: NonNullable<gate.GateRequest['envelope']>,
     call: GateCall,
     started: number,
-    meter: { rpcs: number },
   ): Promise<Answered<P> | Unasked | ChainFailed | { retry: 'refused' | 'undelivered'; failure: WholeFailure }> {
     const left = Math.floor(asking.budgetMs - (this.clock.now() - started));
     if (left <= 0 || call.signal.aborted) {
@@ -224,7 +209,6 @@ export class GateAsker {
       budgetMs: left,
       toolName: asking.subject.tool ?? '',
     };
-    meter.rpcs += 1;
     replica.inFlight += 1;
     const result = await replica.dispatches.ask(request, call.signal);
     replica.inFlight -= 1;
@@ -233,8 +217,10 @@ export class GateAsker {
       const failure = { outcome: outcomeOf(result.error), reason: `The plugin-host did not answer: ${shown(details)}` };
       if (code === status.FAILED_PRECONDITION) return { retry: 'refused', failure };
       if (code === status.UNAVAILABLE && !result.headers) return { retry: 'undelivered', failure };
+      if (this.clock.now() - started >= asking.budgetMs - TIMER_SLACK_MS) replica.fellSilent();
       return { kind: 'unasked', ...failure };
     }
+    replica.heard();
     return this.judged(asking, envelope, result.value, request.minChainEpoch, call);
   }
 

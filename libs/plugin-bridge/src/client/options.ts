@@ -1,5 +1,4 @@
 import type { JsonObject, TimerClock } from '@codedock/domain';
-import type { Port } from '@codedock/proto';
 import type { CapabilitySigner } from '../capability.js';
 
 /** What the bridge logs to; pino's shape. */
@@ -10,17 +9,10 @@ export interface BridgeLogger {
 
 /** What the bridge counts. All optional; must not throw. */
 export interface BridgeMetrics {
-  /** A gate was asked over the wire: how it ended (a hook outcome, or `answered`), wall time, RPCs used. */
-  gateAsked?(ask: {
-    readonly port: Port;
-    readonly result: string;
-    readonly durationMs: number;
-    readonly rpcs: number;
-  }): void;
   /** A ledger event was not sent: queue full, or no replica took it. */
   notificationDropped?(event: string): void;
-  /** Replicas with a live Watch, and all that are known. */
-  replicas?(counts: { readonly watching: number; readonly known: number }): void;
+  /** Plugin-hosts whose Watch lives, and all whose addresses are known. */
+  pluginHosts?(counts: { readonly reachable: number; readonly known: number }): void;
 }
 
 /** The database's copy of the newest chain: survives a restart of this process. */

@@ -69,7 +69,7 @@ export class ReplicaSet {
 
   /**
    * The best replica for a gate: a live Watch, every plugin that some replica would ask, every required one of them ready,
-   * fewest calls under way. Undefined when none serves the port.
+   * none that fell silent, fewest calls under way. Undefined when none serves the port.
    */
   forGate(port: Port, subject: MatchSubject, except: ReadonlySet<Replica>): Replica | undefined {
     // While a chain is rolled out replicas differ: a plugin that is new on some must not be left out by asking another.
@@ -134,7 +134,7 @@ export class ReplicaSet {
       const base = rank(replica, view);
       if (base === undefined) continue;
       // A host below the newest epoch refuses; it is only tried when no other is left.
-      const its = base + (view.epoch < this.epoch ? 4 : 0);
+      const its = base + (view.epoch < this.epoch ? 4 : 0) + (replica.silent ? 0.5 : 0);
       if (its < bestRank || (its === bestRank && best !== undefined && replica.inFlight < best.inFlight)) {
         best = replica;
         bestRank = its;
@@ -195,7 +195,7 @@ export class ReplicaSet {
     if (this.stop.signal.aborted) return;
     this.standing = this.derive();
     const { metrics } = this.options;
-    metrics?.replicas?.({ watching: this.all.filter((one) => one.watching).length, known: this.replicas.size });
+    metrics?.pluginHosts?.({ reachable: this.all.filter((one) => one.watching).length, known: this.replicas.size });
     for (const listener of this.listeners) listener(this.standing);
   }
 

@@ -24,6 +24,8 @@ const CHANNEL_OPTIONS: ChannelOptions = {
   'grpc.keepalive_timeout_ms': 2_000,
 };
 
+/** A connection that is dead is known to be so after this long (keepalive, and some more); milliseconds. */
+const SILENCE_MS = 8_000;
 const FIRST_BACKOFF_MS = 100;
 const LONGEST_BACKOFF_MS = 500;
 
@@ -52,6 +54,7 @@ export class Replica {
   /** When the Watch broke last, by the clock. */
   brokenAt = 0;
 
+  private silentUntil = 0;
   private readonly stop = new AbortController();
   private stream: ReturnType<gate.GateServiceClient['watch']> | undefined;
 
@@ -93,6 +96,30 @@ export class Replica {
     return this.view?.complete === true && (this.watching || this.options.clock.now() - this.brokenAt < servesMs);
   }
 
+  /**
+   * A gate's time ran out without a word from here, where a host itself says so before: its connection may be dead, and
+   * others are better asked until that is known.
+   */
+  get silent(): boolean {
+    return this.silentUntil > 0 && this.options.clock.now() < this.silentUntil;
+  }
+
+  /** See `silent`. */
+  fellSilent(): void {
+    const before = this.silent;
+    this.silentUntil = this.options.clock.now() + SILENCE_MS;
+    if (before) return;
+    this.options.logger?.warn(
+      { target: this.address.target },
+      'a plugin-host let the time of a gate run out without an answer; others are asked first',
+    );
+  }
+
+  /** Something came from the host. */
+  heard(): void {
+    this.silentUntil = 0;
+  }
+
   close(): void {
     this.stop.abort();
     this.stream?.cancel();
@@ -116,6 +143,7 @@ export class Replica {
       stream.on('data', (snapshot: gate.Snapshot) => {
         if (over || this.stop.signal.aborted) return;
         received = true;
+        this.heard();
         this.accept(compileSnapshot(snapshot));
       });
       stream.on('error', end);

@@ -1,3 +1,4 @@
+import { eventually } from '@codedock/testkit';
 import {
   askInput,
   askTool,
@@ -39,6 +40,30 @@ describe('several replicas', () => {
     await until(() => hosts.every((host) => host.asked.length === 2), 'shared evenly');
     free();
     await Promise.all(asked);
+  });
+
+  it('one that let a gate run out of time is asked last, until it says something', async () => {
+    const hosts = [await hostWith({ 'agent/input': [{}] }), await hostWith({ 'agent/input': [{}] })];
+    const bridge = await readyWith(hosts, { gateTimeoutMs: 200 });
+    for (const host of hosts) {
+      host.onDispatch = async (request) => {
+        if (host === silent) await new Promise(() => undefined);
+        return answerTo(request);
+      };
+    }
+    let silent: GateHost | undefined;
+    await askInput(bridge);
+    silent = hosts.find(({ asked }) => asked.length > 0);
+    const [other] = hosts.filter((host) => host !== silent);
+    await expect(askInput(bridge)).resolves.toMatchObject({ kind: 'could_not_ask', code: 'gate_timeout' });
+    for (let asks = 0; asks < 4; asks++) await expect(askInput(bridge)).resolves.toEqual({ kind: 'continue' });
+    expect([silent?.asked.length, other?.asked.length]).toEqual([2, 4]);
+    // Where there is no other, it is asked all the same.
+    other?.kill();
+    const still = silent;
+    silent = undefined;
+    await eventually(async () => expect(await askInput(bridge)).toEqual({ kind: 'continue' }));
+    expect(still?.asked.length).toBeGreaterThan(2);
   });
 
   it('one whose required plugin is down is passed over', async () => {
