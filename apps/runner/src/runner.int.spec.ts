@@ -1,5 +1,13 @@
 import { randomUUID } from 'node:crypto';
-import type { JsonValue, LedgerEvent, LiveBus, Message, RunConfig, RunStatus } from '@codedock/domain';
+import {
+  AppError,
+  type JsonValue,
+  type LedgerEvent,
+  type LiveBus,
+  type Message,
+  type RunConfig,
+  type RunStatus,
+} from '@codedock/domain';
 import type { Hooks } from '@codedock/hooks';
 import type { FakeStep } from '@codedock/models';
 import { createLogger, Shutdown } from '@codedock/platform';
@@ -18,7 +26,7 @@ import {
 import { Worker } from 'bullmq';
 import { Client } from 'pg';
 import { readRunnerConfig } from './config.js';
-import { type Runner, startRunner } from './runner.js';
+import { type Runner, type StartRunner, startRunner } from './runner.js';
 import type { LocalTool } from './tools/tool-registry.js';
 
 const logger = createLogger({ app: 'runner', level: 'silent', format: 'json' });
@@ -91,7 +99,11 @@ function suite(queue: (databaseUrl: string) => Promise<string>): void {
     readonly calls: ReturnType<typeof testTools>['calls'];
   }
 
-  async function runner(environment: Record<string, string> = {}, hooks: Hooks = {}): Promise<Started> {
+  async function runner(
+    environment: Record<string, string> = {},
+    hooks: Hooks = {},
+    around: StartRunner['around'] = (parts) => parts,
+  ): Promise<Started> {
     const shutdown = new Shutdown({ logger, exit: () => undefined });
     shutdowns.push(shutdown);
     const config = readRunnerConfig({
@@ -102,7 +114,7 @@ function suite(queue: (databaseUrl: string) => Promise<string>): void {
       ...environment,
     });
     const { calls, tools } = testTools();
-    const started = await startRunner({ config, logger, shutdown, hooks, tools });
+    const started = await startRunner({ config, logger, shutdown, hooks, tools, around });
     return { runner: started, calls, stop: () => shutdown.run('stopped by the test') };
   }
 
@@ -427,6 +439,36 @@ function suite(queue: (databaseUrl: string) => Promise<string>): void {
     await started.stop();
     await runner();
     expect(await ended(runId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('gives rings back while the database cannot be asked, and takes runs again by itself', async () => {
+    let reachable = false;
+    let refused = 0;
+    const reach = () => {
+      if (!reachable) throw new AppError('store_unavailable', 'away');
+    };
+    await runner({ CODEDOCK_RUNNER_CONCURRENCY: '1' }, {}, (parts) => {
+      const { ready, runs } = parts.store;
+      const takeLease: Store['runs']['takeLease'] = async (...of) => {
+        if (!reachable) refused += 1;
+        reach();
+        return runs.takeLease(...of);
+      };
+      const asked = async () => {
+        reach();
+        await ready();
+      };
+      return { ...parts, store: { ...parts.store, ready: asked, runs: { ...runs, takeLease } } };
+    });
+    const runIds = [(await start('hi')).runId];
+    await eventually(() => refused === 1);
+    for (let n = 0; n < 3; n += 1) runIds.push((await start('hi')).runId);
+    const other = await runner();
+    for (const runId of runIds) expect(await ended(runId)).toMatchObject({ status: 'completed' });
+    expect(refused).toBe(1);
+    await other.stop();
+    reachable = true;
+    expect(await ended((await start('hi')).runId)).toMatchObject({ status: 'completed' });
   });
 
   it('is not ready while it takes nothing from the queue, and takes runs again by itself', async () => {

@@ -8,8 +8,8 @@ import { openRingListener, type RingListener } from './ring-listener.js';
 import { CONNECT_TIMEOUT_MS } from './run-queue.js';
 
 /**
- * Answers one ring; the job is finished when it settles, whatever it settles with. `signal` aborts only when the
- * worker is closed by force – never because the queue lost a lock.
+ * Answers one ring; the job is finished when it settles, whatever it settles with but `RingGivenBack`. `signal` aborts
+ * only when the worker is closed by force – never because the queue lost a lock.
  */
 export type RingHandler = (runId: string, trace: TraceContext, signal: AbortSignal) => Promise<void>;
 

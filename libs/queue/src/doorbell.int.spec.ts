@@ -18,6 +18,7 @@ import { createDoorbell, type DoorbellConnection } from './doorbell.js';
 import { createDoorbellWorker, type DoorbellWorker, type RingHandler } from './doorbell-worker.js';
 import type { QueueIncident } from './queue-reporter.js';
 import { prepareQueueSchema } from './queue-schema.js';
+import { RingGivenBack } from './ring-given-back.js';
 
 interface Backend {
   readonly url: string;
@@ -119,6 +120,23 @@ function suite(open: () => Promise<Backend>): void {
     await ring(flooding, { priority: 1e12 });
     worker.resume();
     await eventually(() => expect(rung).toEqual([quiet, busy, flooding]));
+  });
+
+  it('gives a ring back that cannot be answered here: another takes it', async () => {
+    const runId = nextRun();
+    const answered: string[] = [];
+    let given = 0;
+    const first: DoorbellWorker = await listen([runId], async () => {
+      given += 1;
+      first.pause();
+      throw new RingGivenBack();
+    });
+    await ring(runId);
+    await eventually(() => given === 1);
+    await eventually(() => doorbell.waits({ runId, doorbell: 1 }));
+    await listen([runId], async () => void answered.push(runId));
+    await eventually(() => expect(answered).toEqual([runId]));
+    expect(given).toBe(1);
   });
 
   it('finishes a ring whose answer throws, and reports it', async () => {

@@ -10,3 +10,4 @@ export { probeQueue } from './probe-queue.js';
 export { type QueueBackend, queueBackendOf } from './queue-backend.js';
 export type { QueueIncident, QueueReporter } from './queue-reporter.js';
 export { prepareQueueSchema } from './queue-schema.js';
+export { RingGivenBack } from './ring-given-back.js';

@@ -1,6 +1,7 @@
 import { AppError } from '@codedock/domain';
 import { WaitingError } from 'bullmq';
 import { asError, type QueueReporter } from './queue-reporter.js';
+import { RingGivenBack } from './ring-given-back.js';
 import { CLOSE_TIMEOUT_MS, CONNECT_TIMEOUT_MS, openRunWorker, type RunJob } from './run-queue.js';
 import { within } from './within.js';
 
@@ -40,16 +41,20 @@ export interface RingListener {
  */
 export async function openRingListener(url: string, options: RingListenerOptions): Promise<RingListener> {
   const answers = new Set<Promise<void>>();
+  const giveBack = async (job: RunJob, token: string | undefined): Promise<never> => {
+    await job.moveToWait(token);
+    throw new WaitingError();
+  };
   // Two parameters on purpose: a third makes BullMQ abort running jobs when it loses their locks.
   const take = async (job: RunJob, token?: string): Promise<void> => {
-    if (!options.taking()) {
-      await job.moveToWait(token);
-      throw new WaitingError();
-    }
+    if (!options.taking()) return await giveBack(job, token);
     const answering = options.answer(job);
     answers.add(answering);
     try {
       await answering;
+    } catch (error) {
+      if (!(error instanceof RingGivenBack)) throw error;
+      return await giveBack(job, token);
     } finally {
       answers.delete(answering);
     }

@@ -4,7 +4,7 @@ import { chain, type Hooks } from '@codedock/hooks';
 import { guardedHeaders, type Models } from '@codedock/models';
 import { ATTRIBUTES, type Logger, metrics, withSpan } from '@codedock/platform';
 import type { PluginHosts } from '@codedock/plugin-bridge';
-import { createDoorbellWorker, type DoorbellWorker, type QueueReporter } from '@codedock/queue';
+import { createDoorbellWorker, type DoorbellWorker, type QueueReporter, RingGivenBack } from '@codedock/queue';
 import { leaseRun, type RunPorts } from '@codedock/runs';
 import type { Span } from '@opentelemetry/api';
 import { type Execution, executeRun } from '../execution/execute-run.js';
@@ -14,6 +14,7 @@ import { gatesOf, listenedBus, type NoticedRun, noticingBus, tell } from '../plu
 import { AttemptTrace, type TraceRuns } from '../telemetry/attempt-trace.js';
 import { beginCounters, RunSpans } from '../telemetry/run-spans.js';
 import type { ToolRegistry } from '../tools/tool-registry.js';
+import { StoreWatch } from './store-watch.js';
 
 export interface RunConsumerOptions {
   readonly queueUrl: string;
@@ -59,7 +60,14 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
 
   const execute = async (runId: string, ring: TraceContext, run: AbortController): Promise<void> => {
     const committed: LedgerEvent[] = [];
-    const leased = await leaseRun({ ...runs, hooks, bus: collecting(runs.bus, committed) }, runId, options.lease.ttlMs);
+    const leased = await leaseRun(
+      { ...runs, hooks, bus: collecting(runs.bus, committed) },
+      runId,
+      options.lease.ttlMs,
+    ).catch((cause: unknown) => {
+      // Another runner may reach the store: one that cannot must not swallow the rings of all.
+      throw storeWatch.lostBy(cause) ? new RingGivenBack({ cause }) : cause;
+    });
     if (leased.kind === 'nothing') return;
     const { snapshot, trace, queuedMs } = leased;
     let ledger: Pick<RunLedger, 'scratchpad'> = snapshot;
@@ -156,6 +164,20 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
   });
   let taking = hosts.readiness().ready;
   if (!taking) logger.warn({ reason: hosts.readiness().reason }, 'no runs are taken until the plugins can be asked');
+  const storeWatch = new StoreWatch({
+    ready: () => runs.store.ready(),
+    clock: runs.clock,
+    onChange(reachable, error) {
+      if (reachable) logger.info('the database can be asked again');
+      else logger.warn({ err: error }, 'no runs are taken until the database can be asked');
+      answer();
+    },
+  });
+  const answer = () => {
+    if (draining) return;
+    if (taking && storeWatch.reachable) worker.resume();
+    else worker.pause();
+  };
   const worker: DoorbellWorker = await createDoorbellWorker(options.queueUrl, {
     concurrency: options.concurrency,
     onRing,
@@ -165,8 +187,7 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
   const follow = ({ ready, reason }: { readonly ready: boolean; readonly reason: string }) => {
     if (draining || ready === taking) return;
     taking = ready;
-    if (ready) worker.resume();
-    else worker.pause();
+    answer();
     logger.info({ ready, reason }, ready ? 'runs are taken' : 'no runs are taken until the plugins can be asked');
   };
   const endReadiness = hosts.onReadyChange(follow);
@@ -179,6 +200,7 @@ export async function startRunConsumer(options: RunConsumerOptions): Promise<Run
     taking = false;
     worker.stop();
     endReadiness();
+    storeWatch.close();
     const idle = () => Promise.all([...active].map(({ done }) => done));
     await settledWithin(idle(), timeoutMs);
     for (const { run } of active) run.abort(new RunStopped('drain'));
