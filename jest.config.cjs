@@ -26,6 +26,7 @@ const shared = {
   },
   modulePathIgnorePatterns: ['/dist/', '<rootDir>/.nx/', '<rootDir>/.codedock/', '<rootDir>/tools/'],
   testPathIgnorePatterns: ['/node_modules/', '<rootDir>/apps/console/'],
+  setupFilesAfterEnv: ['<rootDir>/scripts/jest/timeout.cjs'],
   restoreMocks: true,
 };
 
@@ -61,7 +62,6 @@ module.exports = {
         '<rootDir>/tests/src/chart/',
         '<rootDir>/tests/src/images/',
       ],
-      setupFilesAfterEnv: ['<rootDir>/scripts/jest/services-timeout.cjs'],
       ...servicesSetup('global-setup'),
       ...servicesSetup('global-teardown'),
     },

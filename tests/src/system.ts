@@ -113,6 +113,9 @@ export interface System {
   stop(): Promise<void>;
 }
 
+/** Time-outs that a busy machine does not reach; those of every service where a test does not say others. */
+export const PATIENT = { PLUGIN_GATE_TIMEOUT: '15s', PLUGIN_RPC_TIMEOUT: '10s' } as const;
+
 /** How long `startSystem` may take on a busy machine, milliseconds: the limit of the hook that calls it. */
 export const START_MS = 120_000;
 
@@ -165,6 +168,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
   const shared = {
     ...internal,
     CODEDOCK_LOG_LEVEL: 'info',
+    ...PATIENT,
     ...options.env,
   };
   const withHooks =
@@ -326,7 +330,7 @@ export async function startSystem(options: SystemOptions = {}): Promise<System> 
       if (answer.status !== 201) throw new Error(`no run: ${answer.status} ${JSON.stringify(answer.body)}`);
       return answer.body.run;
     };
-    const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 30_000) =>
+    const waitForRun: System['waitForRun'] = (runId, until, timeoutMs = 60_000) =>
       eventually(
         async () => {
           const { body } = await api<RunView>('GET', `/v1/runs/${runId}`);

@@ -25,7 +25,7 @@ export function hostWith(...snapshot: Parameters<typeof snapshotWith>): Promise<
 
 /** A client of these addresses, which is closed when the test ends. */
 export function connected(options: Partial<PluginHostsOptions> & { urls: readonly string[] }): PluginHosts {
-  const hosts = connectPluginHosts({ gateTimeoutMs: 500, ...options });
+  const hosts = connectPluginHosts({ gateTimeoutMs: 10_000, ...options });
   closing.push(() => hosts.close());
   return hosts;
 }

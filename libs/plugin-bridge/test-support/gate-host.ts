@@ -190,8 +190,8 @@ export function failing(code: number, details = 'failed'): Error {
   return Object.assign(new Error(details), { code, details });
 }
 
-/** Waits until a condition holds; fails after two seconds. */
-export async function until(condition: () => boolean, what: string, ms = 2_000): Promise<void> {
+/** Waits until a condition holds; fails after twenty seconds. */
+export async function until(condition: () => boolean, what: string, ms = 20_000): Promise<void> {
   const end = Date.now() + ms;
   while (!condition()) {
     if (Date.now() > end) throw new Error(`not within ${ms} ms: ${what}`);

@@ -10,7 +10,6 @@ import {
   writePlugin,
 } from '@codedock/testkit';
 import { startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
-import { PATIENT } from '../gates/policies.js';
 import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
 import { exportTo } from '../traces/collected.js';
 import { type Prometheus, startPrometheus } from './prometheus.js';
@@ -31,7 +30,6 @@ beforeAll(async () => {
   system = await startSystem({
     env: {
       ...exportTo(receiver),
-      ...PATIENT,
       CODEDOCK_LEASE_TTL: '2s',
       CODEDOCK_LEASE_HEARTBEAT: '400ms',
       OTEL_EXPORTER_OTLP_TIMEOUT: '500',

@@ -7,7 +7,7 @@ import {
   repositoryRoot,
   startProcess,
 } from '@codedock/testkit';
-import { PATIENT, writePolicy } from '../gates/policies.js';
+import { writePolicy } from '../gates/policies.js';
 import { fakeScript, START_MS, type System, startSystem } from '../system.js';
 
 interface Finding {
@@ -22,7 +22,7 @@ let system: System;
 
 beforeAll(async () => {
   system = await startSystem({
-    env: { ...PATIENT, CODEDOCK_LEASE_TTL: '1s', CODEDOCK_LEASE_HEARTBEAT: '200ms' },
+    env: { CODEDOCK_LEASE_TTL: '1s', CODEDOCK_LEASE_HEARTBEAT: '200ms' },
     plugins: (root) => writePolicy(root, 'policy', { ports: ['tools/pre-execute'] }),
   });
 }, START_MS);

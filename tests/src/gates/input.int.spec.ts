@@ -1,6 +1,6 @@
 import { expectNoLeftovers } from '@codedock/testkit';
 import { fakeScript, type RunView, type System, startSystem } from '../system.js';
-import { asked, countRows, hookRecords, messages, PATIENT, tell, writePolicy } from './policies.js';
+import { asked, countRows, hookRecords, messages, tell, writePolicy } from './policies.js';
 
 const HANGING = fakeScript({ hang: true });
 
@@ -17,7 +17,6 @@ beforeAll(async () => {
       await writePolicy(root, '10-first', { ports: ['agent/input'] });
       await writePolicy(root, '20-second', { ports: ['agent/input'] });
     },
-    env: PATIENT,
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s' },
     agents: [
       { name: 'watched', model: { provider: 'fake', name: 'fake' } },

@@ -1,6 +1,6 @@
 import { eventually, expectNoLeftovers, writePlugin } from '@codedock/testkit';
 import { type EventView, fakeScript, type RunView, type System, startSystem } from '../system.js';
-import { asked, hookRecords, PATIENT, type Policies, tell, writePolicy } from './policies.js';
+import { asked, hookRecords, type Policies, tell, writePolicy } from './policies.js';
 
 const HANGING = fakeScript({ hang: true });
 const TERMINAL = ['run.completed', 'run.failed', 'run.cancelled', 'run.timed_out', 'run.blocked'];
@@ -41,7 +41,6 @@ beforeAll(async () => {
       { name: 'short', model: { provider: 'fake', name: 'fake' }, limits: { wallTimeMs: 300 } },
       { name: 'matched', model: { provider: 'fake', name: 'fake' } },
     ],
-    env: PATIENT,
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s', CODEDOCK_RUNNER_CONCURRENCY: '2' },
   });
 }, 150_000);

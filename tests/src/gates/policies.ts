@@ -12,9 +12,6 @@ export type Policies = Readonly<Record<string, Readonly<Record<string, Told | Re
 /** Metadata of a session or run that tells the policies of `writePolicy` what to do. */
 export const tell = (policies: Policies) => ({ policies }) as unknown as Record<string, unknown>;
 
-/** Time-outs that a busy machine does not reach; for the variables of every service. */
-export const PATIENT = { PLUGIN_GATE_TIMEOUT: '15s', PLUGIN_RPC_TIMEOUT: '10s' } as const;
-
 const PROGRAM = path.join(repositoryRoot(), 'tests/src/gates/policy-program.ts');
 const LOG = 'asked.jsonl';
 

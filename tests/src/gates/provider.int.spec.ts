@@ -7,7 +7,7 @@ import {
   says,
 } from '@codedock/testkit';
 import { type RunView, type System, startSystem } from '../system.js';
-import { asked, hookRecords, messages, PATIENT, type Policies, tell, writePolicy } from './policies.js';
+import { asked, hookRecords, messages, type Policies, tell, writePolicy } from './policies.js';
 
 const KEY = 'sk-test-credential-5d1c';
 
@@ -30,7 +30,7 @@ beforeAll(async () => {
         retry: { maxAttempts: 3, baseDelayMs: 10, maxDelayMs: 20 },
       },
     ],
-    env: { ...PATIENT, CODEDOCK_LOG_LEVEL: 'debug', CODEDOCK_LEASE_TTL: '3s', CODEDOCK_LEASE_HEARTBEAT: '500ms' },
+    env: { CODEDOCK_LOG_LEVEL: 'debug', CODEDOCK_LEASE_TTL: '3s', CODEDOCK_LEASE_HEARTBEAT: '500ms' },
     runnerEnv: { OPENAI_API_KEY: KEY, OPENAI_BASE_URL: provider.baseUrl, RUNNER_DRAIN_TIMEOUT: '1s' },
   });
 }, 150_000);

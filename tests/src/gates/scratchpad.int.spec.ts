@@ -1,6 +1,6 @@
 import { eventually, expectNoLeftovers, writePlugin } from '@codedock/testkit';
 import { fakeScript, type RunView, type System, startSystem } from '../system.js';
-import { type Asked, asked, hookRecords, messages, PATIENT, type Policies, tell, writePolicy } from './policies.js';
+import { type Asked, asked, hookRecords, messages, type Policies, tell, writePolicy } from './policies.js';
 
 let system: System;
 
@@ -17,7 +17,6 @@ beforeAll(async () => {
         ],
       });
     },
-    env: PATIENT,
     runnerEnv: { RUNNER_DRAIN_TIMEOUT: '1s' },
   });
 }, 150_000);

@@ -14,7 +14,6 @@ import {
   hookRecords,
   linesOf,
   messages,
-  PATIENT,
   type Policies,
   resultsOf,
   tell,
@@ -64,7 +63,6 @@ beforeAll(async () => {
       { name: 'auto', model: { provider: 'fake', name: 'fake' }, approvalMode: 'auto' },
       { name: 'never', model: { provider: 'fake', name: 'fake' }, approvalMode: 'never' },
     ],
-    env: PATIENT,
     runnerEnv: { OPENAI_API_KEY: 'sk-test', OPENAI_BASE_URL: provider.baseUrl, RUNNER_DRAIN_TIMEOUT: '1s' },
   });
 }, 150_000);

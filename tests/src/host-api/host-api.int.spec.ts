@@ -263,7 +263,7 @@ describe('events between plugins', () => {
         const [row] = (await refusals()).slice(before);
         expect(row).toMatchObject({ target: 'asker', detail: { message: expect.stringContaining('Emit: ') } });
       },
-      { timeoutMs: 5_000, what: 'the refusal in the audit' },
+      { what: 'the refusal in the audit' },
     );
   });
 });
@@ -277,7 +277,7 @@ describe('authority', () => {
       async () => {
         expect((await refusals()).at(-1)).toMatchObject({ target: 'asker', detail: { sessionId: other } });
       },
-      { timeoutMs: 5_000, what: 'the refusal in the audit' },
+      { what: 'the refusal in the audit' },
     );
     expect(await system.events(other)).toEqual([]);
   });

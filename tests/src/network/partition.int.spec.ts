@@ -15,7 +15,7 @@ import {
 import pg from 'pg';
 import { type Api, apiOf } from '../api.js';
 import { asked, writePolicy } from '../gates/policies.js';
-import { fakeScript, type RunView } from '../system.js';
+import { fakeScript, PATIENT, type RunView } from '../system.js';
 import { Authority } from './certificates.js';
 import { createNetwork, type Host, type Network, networkMissing } from './network.js';
 
@@ -66,6 +66,7 @@ describe('services on separate addresses', () => {
       return there.href;
     };
     const shared = {
+      ...PATIENT,
       CODEDOCK_CAPABILITY_KEY: randomBytes(32).toString('hex'),
       CODEDOCK_LEASE_TTL: '4s',
       CODEDOCK_LEASE_HEARTBEAT: '1s',

@@ -106,7 +106,6 @@ describe('the plugin-host is not there', () => {
     );
     await system.pluginHosts[0]?.kill();
     await eventually(() => processesOf(system.pluginRoot).length === 0, {
-      timeoutMs: 5_000,
       what: 'every plugin process to be gone',
     });
     const sessionId = await system.createSession();

@@ -8,7 +8,7 @@ import {
   recordingProvider,
   says,
 } from '@codedock/testkit';
-import { asked, messages, PATIENT, writePolicy } from '../gates/policies.js';
+import { asked, messages, writePolicy } from '../gates/policies.js';
 import { describeOnEachProfile } from '../profiles.js';
 import { type RunView, START_MS, type System, startSystem } from '../system.js';
 
@@ -38,7 +38,7 @@ describeOnEachProfile('a session longer than the window of its model', (profile)
           retry: { maxAttempts: 1 },
         },
       ],
-      env: { ...PATIENT, CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
+      env: { CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
       runnerEnv: {
         OPENAI_API_KEY: 'sk-test',
         OPENAI_BASE_URL: provider.baseUrl,

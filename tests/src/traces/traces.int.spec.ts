@@ -12,7 +12,6 @@ import {
   writePlugin,
 } from '@codedock/testkit';
 import { type ReceivedSpan, startTraceReceiver, type TraceReceiver } from '@codedock/trace-receiver';
-import { PATIENT } from '../gates/policies.js';
 import { fakeScript, type RunView, START_MS, type System, startSystem, waitForPlugins } from '../system.js';
 import { expectTraces, exportTo } from './collected.js';
 
@@ -30,7 +29,7 @@ beforeAll(async () => {
   receiver = await startTraceReceiver();
   provider = await recordingProvider();
   system = await startSystem({
-    env: { ...exportTo(receiver), ...PATIENT, CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
+    env: { ...exportTo(receiver), CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
     plugins: async (root) => {
       await writePlugin(root, 'traced', {
         source: readFileSync(path.join(SOURCES, 'traced-plugin.ts'), 'utf8'),

@@ -77,7 +77,7 @@ describe('closed states', () => {
     const provider = bridge.hooks().beforeProviderRequest?.({ headers: {}, body: '{}' }, opened());
     await expect(provider).resolves.toMatchObject({ kind: 'could_not_ask' });
     await host.start(port);
-    await until(() => bridge.readiness().ready, 'back', 5_000);
+    await until(() => bridge.readiness().ready, 'back');
     await expect(askTool(bridge)).resolves.toEqual({ kind: 'proceed' });
     expect(changes).toEqual([false, true]);
   });
@@ -130,7 +130,7 @@ describe('closed states', () => {
     it('after a restart a rewrite gate keeps its value only if the copy shows nobody closed', async () => {
       const bridge = connected({ urls: ['127.0.0.1:1'], epochStore: storeWith(copyOf(3, 'llm/stream', 'closed')) });
       // Until the copy is loaded every port counts as closed.
-      await eventually(async () => expect(await askContext(bridge)).toEqual({ kind: 'reply' }), { timeoutMs: 2_000 });
+      await eventually(async () => expect(await askContext(bridge)).toEqual({ kind: 'reply' }));
       const provider = bridge.hooks().beforeProviderRequest?.({ headers: {}, body: '{}' }, opened());
       await expect(provider).resolves.toMatchObject({ kind: 'could_not_ask' });
     });

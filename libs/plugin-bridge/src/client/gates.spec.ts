@@ -26,8 +26,8 @@ describe('a gate that is asked', () => {
     const [request] = host.asked;
     const envelope = request?.envelope as plugin.Envelope;
     expect(request).toMatchObject({ port: 'agent/input', minChainEpoch: 7, toolName: '' });
-    expect(request?.budgetMs).toBeGreaterThan(400);
-    expect(request?.budgetMs).toBeLessThanOrEqual(500);
+    expect(request?.budgetMs).toBeGreaterThan(0);
+    expect(request?.budgetMs).toBeLessThanOrEqual(10_000);
     expect(envelope).toMatchObject({
       type: 'agent/input',
       sessionId: 'session-1',
@@ -260,14 +260,14 @@ describe('plugins that only watch', () => {
     expect(bridge.hooks().beforeInput?.(input, call)).toEqual({ kind: 'continue' });
     await until(() => host.asked.length === 1, 'shown');
     expect(JSON.parse(String(host.asked[0]?.envelope?.payload))).toEqual(input);
-    expect(host.asked[0]?.budgetMs).toBe(500);
+    expect(host.asked[0]?.budgetMs).toBe(10_000);
     host.kill();
     await until(() => host.watching === 0, 'gone');
     for (let time = 0; time < 100; time++)
       expect(bridge.hooks().beforeInput?.(input, call)).toEqual({ kind: 'continue' });
     expect(call.records).toEqual([]);
     expect(bridge.ports()).toMatchObject([
-      { port: 'agent/input', budgetMs: 500, subscribers: [{ plugin: 'watcher', shadow: true }] },
+      { port: 'agent/input', budgetMs: 10_000, subscribers: [{ plugin: 'watcher', shadow: true }] },
     ]);
   });
 
@@ -298,7 +298,7 @@ describe('a host that does not answer as it should', () => {
   it('hangs: the caller’s own timer ends the gate, the call is cancelled', async () => {
     const host = await hostWith({ 'agent/input': [{}], 'agent/request': [{}] });
     host.onDispatch = () => new Promise(() => undefined);
-    const bridge = await readyWith([host]);
+    const bridge = await readyWith([host], { gateTimeoutMs: 500 });
     const call = opened();
     // Two timers of one process keep their order on a busy machine too.
     const decision = await within(askInput(bridge, call), 600, 'the answer');
@@ -310,15 +310,16 @@ describe('a host that does not answer as it should', () => {
 
   it('takes the largest budget of the subscribers whose match holds', async () => {
     const host = await hostWith({
-      'agent/input': [{ budgetMs: 800 }, { plugin: 'b', budgetMs: 20_000, matchJson: '{"tenants":["other"]}' }],
+      'agent/input': [{ budgetMs: 20_000 }, { plugin: 'b', budgetMs: 25_000, matchJson: '{"tenants":["other"]}' }],
     });
     host.onDispatch = async (request) => {
       await new Promise((resolve) => setTimeout(resolve, 600));
       return answerTo(request);
     };
-    await expect(askInput(await readyWith([host]))).resolves.toEqual({ kind: 'continue' });
-    expect(host.asked[0]?.budgetMs).toBeGreaterThan(700);
-    expect(host.asked[0]?.budgetMs).toBeLessThanOrEqual(800);
+    const bridge = await readyWith([host], { gateTimeoutMs: 500 });
+    await expect(askInput(bridge)).resolves.toEqual({ kind: 'continue' });
+    expect(host.asked[0]?.budgetMs).toBeGreaterThan(500);
+    expect(host.asked[0]?.budgetMs).toBeLessThanOrEqual(20_000);
   });
 
   it.each([
@@ -354,7 +355,7 @@ describe('a host that does not answer as it should', () => {
       host.kill();
       return new Promise(() => undefined);
     };
-    const bridge = await readyWith([host]);
+    const bridge = await readyWith([host], { gateTimeoutMs: 500 });
     await expect(askInput(bridge)).resolves.toMatchObject({
       kind: 'could_not_ask',
       code: expect.stringMatching(/^gate_/),

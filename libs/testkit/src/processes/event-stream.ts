@@ -68,7 +68,7 @@ export function openEventStream(url: string, options: EventStreamOptions = {}): 
         headers: response.headers,
         frames,
         comments,
-        waitFor: (predicate, timeoutMs = 10_000) =>
+        waitFor: (predicate, timeoutMs = 30_000) =>
           eventuallyDefined(() => frames.find(predicate), {
             timeoutMs,
             what: `a frame of ${url}`,

@@ -18,7 +18,7 @@ export async function eventually<T>(
   attempt: () => T | Promise<T>,
   options: EventuallyOptions = {},
 ): Promise<Exclude<T, false>> {
-  const { timeoutMs = 10_000, intervalMs = 20, what = 'a condition' } = options;
+  const { timeoutMs = 30_000, intervalMs = 20, what = 'a condition' } = options;
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     let failure: unknown = new Error('it stayed false');

@@ -84,7 +84,7 @@ export async function recordingProvider(): Promise<RecordingProvider> {
     otherwise: (reply) => {
       fallback = reply;
     },
-    waitForRequest: (index, timeoutMs = 10_000) =>
+    waitForRequest: (index, timeoutMs = 30_000) =>
       eventuallyDefined(() => requests[index], { timeoutMs, what: `request ${index} to the provider` }),
     close: () =>
       new Promise<void>((resolve) => {

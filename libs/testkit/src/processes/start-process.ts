@@ -149,7 +149,7 @@ function observe(child: ChildProcess, name: string): TestProcess {
     output: () => chunks.all,
     stdout: () => chunks.stdout,
     stderr: () => chunks.stderr,
-    waitForOutput: (pattern, timeoutMs = 10_000) =>
+    waitForOutput: (pattern, timeoutMs = 30_000) =>
       eventually(
         () => {
           const match = pattern.exec(chunks.all);
@@ -164,7 +164,7 @@ function observe(child: ChildProcess, name: string): TestProcess {
     hasExited: () => status !== undefined,
     signal,
     kill,
-    stop: async (timeoutMs = 15_000) => {
+    stop: async (timeoutMs = 30_000) => {
       signal('SIGTERM');
       try {
         return await within(exited, timeoutMs, `${name} (pid ${pid}) to end after SIGTERM`);
