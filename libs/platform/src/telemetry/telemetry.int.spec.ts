@@ -60,7 +60,7 @@ function program(script: string, env: Record<string, string>) {
     const platform = require(${platform});
     const logger = platform.createLogger({ app: 'x', level: 'info', format: 'json' });
     const telemetry = platform.startTelemetry({ service: 'gateway', version: '1', logger });
-    (async () => { ${script}; const before = Date.now(); await telemetry.shutdown(); console.log('ended ' + (Date.now() - before)); process.exit(0); })();`;
+    (async () => { ${script}; await telemetry.shutdown(); process.exit(0); })();`;
   return {
     command,
     args: [...args.slice(0, 2), '-e', whole],
@@ -116,11 +116,12 @@ test.each([
     },
   ],
 ])('a collector that is %s neither fails nor holds up the program', async (_, url) => {
-  const script = `const begin = Date.now(); for (let n = 0; n < 5000; n += 1) { await platform.withSpan('turn', {}, () => n); } console.log('worked ' + (Date.now() - begin))`;
-  const running = await startProcess(program(script, { OTEL_EXPORTER_OTLP_ENDPOINT: await url() }));
+  const script = `for (let n = 0; n < 5000; n += 1) { await platform.withSpan('turn', {}, () => n); } console.log('worked')`;
+  // An export may take longer than any test: a program that waits for one never gets to its end.
+  const env = { OTEL_EXPORTER_OTLP_ENDPOINT: await url(), OTEL_EXPORTER_OTLP_TIMEOUT: '600000' };
+  const running = await startProcess(program(script, env));
   expect(await running.exited).toEqual({ code: 0, signal: null });
-  expect(Number(/worked (\d+)/.exec(running.output())?.[1])).toBeLessThan(5_000);
-  expect(Number(/ended (\d+)/.exec(running.output())?.[1])).toBeLessThan(4_500);
+  expect(running.output()).toContain('worked');
 });
 
 test('metrics are pushed over OTLP as well where an endpoint is named', async () => {
