@@ -5,6 +5,7 @@ import { runEnd } from '@codedock/domain';
 import { createLogger } from '@codedock/platform';
 import { clockOf, type Leadership, openStore, type Store } from '@codedock/store';
 import {
+  awaitHorizon,
   createTestDatabase,
   eventually,
   expectNoLeftovers,
@@ -288,6 +289,7 @@ describe('the sender', () => {
   it('goes on where another was killed in mid-attempt', async () => {
     const { id } = await create();
     await ended();
+    await awaitHorizon(observer);
     await own.store.webhooks.fanOut();
     expect(await own.store.webhooks.take({ limit: 9, perWebhook: 9, holdMs: 200, except: [] })).toHaveLength(1);
     sender();
