@@ -29,7 +29,7 @@ beforeAll(async () => {
     subscriptions: ['agent/input', 'run.started'],
     answers: { 'agent/input': { append: '!' } },
     tools: [{ name: 'lookup' }],
-    execute: { hang: true, noteCancel: note('tool-cancelled') },
+    execute: { hang: true, noteAsked: note('tool-asked'), noteCancel: note('tool-cancelled') },
   });
   root.addFixture('two-hangs', {
     subscriptions: ['agent/pre-step'],
@@ -170,7 +170,7 @@ describe('the gate service', () => {
         { deadline: Date.now() + 10_000 },
         (error) => resolve(error),
       );
-      setTimeout(() => call.cancel(), 50);
+      void until(() => existsSync(note('tool-asked'))).then(() => call.cancel());
     });
     expect(await failed).toMatchObject({ code: grpc.status.CANCELLED });
     await until(() => existsSync(note('tool-cancelled')));

@@ -156,6 +156,7 @@ async function main() {
       if (!(config.tools ?? []).some((tool) => tool.name === name))
         return callback({ code: grpc.status.NOT_FOUND, details: `there is no tool ${name}` });
       noteCancel(call, behaviour);
+      if (behaviour.noteAsked) appendFileSync(behaviour.noteAsked, `${name}\n`);
       if (behaviour.hang) return;
       if (behaviour.exit !== undefined) process.exit(behaviour.exit);
       if (behaviour.run) await run(behaviour.run);

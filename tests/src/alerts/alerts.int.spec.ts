@@ -30,9 +30,9 @@ beforeAll(async () => {
   system = await startSystem({
     env: {
       ...exportTo(receiver),
-      CODEDOCK_LEASE_TTL: '2s',
-      CODEDOCK_LEASE_HEARTBEAT: '400ms',
-      OTEL_EXPORTER_OTLP_TIMEOUT: '500',
+      CODEDOCK_LEASE_TTL: '6s',
+      CODEDOCK_LEASE_HEARTBEAT: '1s',
+      OTEL_EXPORTER_OTLP_TIMEOUT: '3000',
     },
     plugins: async (root) => {
       const config = { folder: folder.path };

@@ -22,7 +22,7 @@ let system: System;
 
 beforeAll(async () => {
   system = await startSystem({
-    env: { CODEDOCK_LEASE_TTL: '1s', CODEDOCK_LEASE_HEARTBEAT: '200ms' },
+    env: { CODEDOCK_LEASE_TTL: '3s', CODEDOCK_LEASE_HEARTBEAT: '600ms' },
     plugins: (root) => writePolicy(root, 'policy', { ports: ['tools/pre-execute'] }),
   });
 }, START_MS);

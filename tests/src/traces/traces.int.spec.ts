@@ -29,7 +29,7 @@ beforeAll(async () => {
   receiver = await startTraceReceiver();
   provider = await recordingProvider();
   system = await startSystem({
-    env: { ...exportTo(receiver), CODEDOCK_LEASE_TTL: '2s', CODEDOCK_LEASE_HEARTBEAT: '400ms' },
+    env: { ...exportTo(receiver), CODEDOCK_LEASE_TTL: '5s', CODEDOCK_LEASE_HEARTBEAT: '1s' },
     plugins: async (root) => {
       await writePlugin(root, 'traced', {
         source: readFileSync(path.join(SOURCES, 'traced-plugin.ts'), 'utf8'),

@@ -284,12 +284,16 @@ describe('the budget', () => {
     const changes = (sent: plugin.Envelope) => ({ payload: json({ ...read(sent.payload), system_prompt: 'kept' }) });
     // Two timers of one process keep their order on a busy machine too.
     let tooLate = false;
-    const latest = setTimeout(() => {
-      tooLate = true;
-    }, 290);
+    let latest: NodeJS.Timeout | undefined;
+    const hangs = () => {
+      latest = setTimeout(() => {
+        tooLate = true;
+      }, 290);
+      return 'hang' as const;
+    };
     const answer = await run(
       'agent/request',
-      [endpoint('a', changes), endpoint('slow', () => 'hang'), endpoint('late', continues)],
+      [endpoint('a', changes), endpoint('slow', hangs), endpoint('late', continues)],
       { budgetMs: 300 },
     );
     clearTimeout(latest);

@@ -295,8 +295,8 @@ describe('failures', () => {
 
   it('does not count the time of a gate as the provider’s silence', async () => {
     await model.close();
-    model = open({ idleTimeoutMs: 60 });
-    const slow = async <T>(value: T): Promise<T> => new Promise((resolve) => setTimeout(() => resolve(value), 150));
+    model = open({ idleTimeoutMs: 1_000 });
+    const slow = async <T>(value: T): Promise<T> => new Promise((resolve) => setTimeout(() => resolve(value), 1_200));
     expect((await collect({ request: slow })).at(-1)?.kind).toBe('completed');
     expect(provider.requests).toHaveLength(1);
   });

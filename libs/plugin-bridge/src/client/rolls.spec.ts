@@ -44,7 +44,7 @@ describe('several replicas', () => {
 
   it('one that let a gate run out of time is asked last, until it says something', async () => {
     const hosts = [await hostWith({ 'agent/input': [{}] }), await hostWith({ 'agent/input': [{}] })];
-    const bridge = await readyWith(hosts, { gateTimeoutMs: 200 });
+    const bridge = await readyWith(hosts, { gateTimeoutMs: 1_000 });
     for (const host of hosts) {
       host.onDispatch = async (request) => {
         if (host === silent) await new Promise(() => undefined);

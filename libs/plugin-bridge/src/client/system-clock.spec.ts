@@ -30,11 +30,11 @@ describe('a timer of the system clock', () => {
     try {
       await once(socket, 'connect');
       const first = await new Promise((resolve) => {
-        systemClock.after(20, () => resolve('time is up'));
+        systemClock.after(200, () => resolve('time is up'));
         socket.once('data', () => resolve('answer'));
         socket.write('question');
         // The server is in this process: give it its turn, then stall beyond the timer with the answer in the socket.
-        setImmediate(() => setImmediate(() => stall(60)));
+        setImmediate(() => setImmediate(() => stall(300)));
       });
       expect(first).toBe('answer');
     } finally {

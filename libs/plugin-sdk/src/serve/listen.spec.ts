@@ -179,7 +179,7 @@ describe('questions', () => {
     });
     await served.bootstrap();
     const controller = new AbortController();
-    const options = how === 'cancelled' ? { signal: controller.signal } : { timeoutMs: 200 };
+    const options = how === 'cancelled' ? { signal: controller.signal } : { timeoutMs: 1_000 };
     const answer = served.ask('agent/input', { content: 'a' }, {}, options);
     await asked.promise;
     if (how === 'cancelled') controller.abort();
