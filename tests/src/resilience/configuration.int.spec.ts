@@ -234,9 +234,9 @@ describe('the command line', () => {
         new RegExp(`${wrong}.*cannot be reached.*CODEDOCK_URL`),
       );
     }
-    expect(await refused({ HOME: folder.path }, 'plugins', 'list')).toMatch(/CODEDOCK_API_KEY is not set/);
-    expect(await refused({ HOME: folder.path, CODEDOCK_DATA_DIR: folder.path }, 'keys', 'list')).toMatch(
-      /DATABASE_URL/,
-    );
+    // Without a folder of its own it would find what an `npm start` in this clone has left.
+    const nowhere = { HOME: folder.path, CODEDOCK_DATA_DIR: folder.path };
+    expect(await refused(nowhere, 'plugins', 'list')).toMatch(/CODEDOCK_API_KEY is not set/);
+    expect(await refused(nowhere, 'keys', 'list')).toMatch(/DATABASE_URL/);
   });
 });
